@@ -1,0 +1,64 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.lock
+
+.PHONY: help install demo test test-all check format docs bench clean
+
+help:
+	@echo "make demo      install what is needed, train, evaluate, replay, show a table"
+	@echo "make test      install what tests need, run every check and test"
+	@echo "make test-all  the full counts as well; writes docs/results/"
+	@echo "make check     formatting, lint, types, layers, file lengths, generated docs"
+	@echo "make bench     the benchmarks, each beside its peer"
+	@echo "make docs      write the generated pages anew"
+	@echo "make install   the virtual environment .venv with everything, from requirements.lock"
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The demo needs the core alone; tests need every extra.
+$(VENV)/.core: pyproject.toml requirements.lock | $(VENV)/bin/python
+	PIP_CONSTRAINT=$(CURDIR)/requirements.lock $(PIP) --editable .
+	touch $@
+
+$(VENV)/.everything: pyproject.toml requirements.lock | $(VENV)/bin/python
+	PIP_CONSTRAINT=$(CURDIR)/requirements.lock $(PIP) --editable '.[dev]'
+	touch $@ $(VENV)/.core
+
+install: $(VENV)/.everything
+
+demo: $(VENV)/.core
+	$(BIN)/python -m alphaswarm_rl.cli.demo
+
+check: $(VENV)/.everything
+	$(BIN)/ruff format --check src tests benchmarks scripts
+	$(BIN)/ruff check src tests benchmarks scripts
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/check_lengths.py
+	$(BIN)/python scripts/entry_points.py --check
+	$(BIN)/python scripts/make_docs.py --check
+
+format: $(VENV)/.everything
+	$(BIN)/ruff format src tests benchmarks scripts
+	$(BIN)/ruff check --fix src tests benchmarks scripts
+
+docs: $(VENV)/.everything
+	$(BIN)/python scripts/make_docs.py
+
+test: check
+	$(BIN)/pytest -m "not slow" --numprocesses 2 --dist worksteal
+
+test-all: check
+	$(BIN)/pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python scripts/full_counts.py
+
+bench: $(VENV)/.everything
+	$(BIN)/python benchmarks/runtime_overhead.py
+	$(BIN)/python benchmarks/import_time.py
+
+clean:
+	rm -rf $(VENV) .alphaswarm build dist

@@ -1,0 +1,57 @@
+"""alphaswarm-rl: one YAML spec becomes a hash-locked, replayable reinforcement-learning experiment.
+
+Names are imported when they are first used, so that `import alphaswarm_rl` stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core import catalogue as components
+    from alphaswarm_rl.core.component import ComponentConfig, RLComponent
+    from alphaswarm_rl.core.errors import AlphaSwarmError
+    from alphaswarm_rl.core.refs import build_from_config
+    from alphaswarm_rl.core.window import Window
+    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.runtime import RLRuntime, RunResult
+    from alphaswarm_rl.settings import Settings
+    from alphaswarm_rl.spec import RLExperimentSpec, load_spec, load_specs_from_dir
+
+_HOMES = {
+    "AlphaSwarmError": "alphaswarm_rl.core.errors",
+    "ComponentConfig": "alphaswarm_rl.core.component",
+    "Ledger": "alphaswarm_rl.ledger",
+    "RLComponent": "alphaswarm_rl.core.component",
+    "RLExperimentSpec": "alphaswarm_rl.spec",
+    "RLRuntime": "alphaswarm_rl.runtime",
+    "RunResult": "alphaswarm_rl.runtime",
+    "Settings": "alphaswarm_rl.settings",
+    "Window": "alphaswarm_rl.core.window",
+    "build_from_config": "alphaswarm_rl.core.refs",
+    "load_spec": "alphaswarm_rl.spec",
+    "load_specs_from_dir": "alphaswarm_rl.spec",
+}
+
+__all__ = [
+    "AlphaSwarmError",
+    "ComponentConfig",
+    "Ledger",
+    "RLComponent",
+    "RLExperimentSpec",
+    "RLRuntime",
+    "RunResult",
+    "Settings",
+    "Window",
+    "build_from_config",
+    "components",
+    "load_spec",
+    "load_specs_from_dir",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "components":
+        return import_module("alphaswarm_rl.core.catalogue")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'alphaswarm_rl' has no attribute {name!r}")

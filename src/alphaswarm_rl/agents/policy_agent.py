@@ -1,0 +1,44 @@
+"""The agent that runs a policy as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.kinds import Agent
+from alphaswarm_rl.core.refs import ref_to
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.contracts import AgentRequest, Learner
+
+
+class PolicyAgent(Agent):
+    """A fixed policy as an agent: it acts, counts steps, and learns nothing.
+
+    `{class: random}` and `{class: constant}` are short for this agent with the policy of that name.
+    """
+
+    rl_alias = "policy"
+    rl_category = "baseline"
+    rl_tags = ("baseline", "discrete", "continuous")
+    rl_short_names = ("random", "constant")
+    trains = False
+
+    class Config(ComponentConfig):
+        """Parameters of the agent."""
+
+        policy: ref_to("policy") = Field(description="The policy to run.")  # type: ignore[valid-type]
+
+    @classmethod
+    def rl_expand(cls, name: str, kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The agent that runs the policy of that short name."""
+        return cls.rl_alias, {"policy": {"class": name, "kwargs": dict(kwargs)}}
+
+    def build(self, request: AgentRequest) -> Learner:
+        """The policy with its counters."""
+        from alphaswarm_rl.agents.policy_learner import build_policy_learner
+
+        return build_policy_learner(self.config.policy.build(), request)

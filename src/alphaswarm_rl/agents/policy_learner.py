@@ -1,0 +1,127 @@
+"""The learner that runs a policy, learns nothing, and resumes bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, PolicyRequest, PolicyRunner, State, TrainingHooks
+from alphaswarm_rl.core.errors import CheckpointError
+from alphaswarm_rl.core.kinds import Policy
+from alphaswarm_rl.core.seeding import derived_seed
+
+#: Vector steps between two boundaries; every step is whole here, so this only bounds how often the runtime is asked.
+BOUNDARY_STEPS = 128
+
+Array = np.ndarray[Any, Any]
+
+
+def build_policy_learner(policy: Policy, request: AgentRequest) -> PolicyLearner:
+    """The learner that runs `policy` in the environment of `request`."""
+
+    def runner(name: str) -> PolicyRunner:
+        return policy.build(
+            PolicyRequest(
+                observation_space=request.env.single_observation_space,
+                action_space=request.env.single_action_space,
+                num_envs=request.env.num_envs,
+                seed=derived_seed(request.seed, "policy", name),
+            )
+        )
+
+    return PolicyLearner(runner("train"), runner("predict"), request.env.single_observation_space)
+
+
+class PolicyLearner:
+    """Runs a policy.
+
+    Training and prediction have a policy runner each, so that an evaluation in between does not change what training
+    draws. Only the training runner is state: predictions depend on the seed and on the predictions made before.
+
+    After `set_state`, `train` goes on from the saved observation without a reset, provided that the environment offers
+    `set_state` as well (and so was restored by whoever restored this); any other environment is reset.
+    """
+
+    resume: Literal["exact", "approximate"] = "exact"
+    rollout_transitions: int | None = None
+
+    def __init__(self, training: PolicyRunner, predicting: PolicyRunner, observation_space: Space[Any]) -> None:
+        self.timesteps = 0
+        self._training = training
+        self._predicting = predicting
+        self._observation_space = observation_space
+        self._observation: Any = None
+        self._restored = False
+
+    def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
+        """Steps until `timesteps` reaches `total_timesteps` or a halt; the state is whole after every step."""
+        if self._observation is None or (self._restored and not hasattr(env, "set_state")):
+            self._observation, _ = env.reset()
+        self._restored = False
+        whole_at = self.timesteps
+        while self.timesteps < total_timesteps:
+            actions = self._training.act(self._observation, deterministic=False)
+            self._observation, *_ = env.step(actions)
+            self.timesteps += env.num_envs
+            if hooks.should_halt():
+                break
+            if self.timesteps // env.num_envs % BOUNDARY_STEPS == 0:
+                whole_at = self.timesteps
+                hooks.boundary({})
+        if self.timesteps != whole_at:
+            hooks.boundary({})
+
+    def predict(
+        self, observation: Any, memory: Any, episode_start: Array, *, deterministic: bool, masks: Any = None
+    ) -> tuple[Array, Any]:
+        """The policy's actions; it has no memory, and knows no masks."""
+        return self._predicting.act(observation, deterministic=deterministic), None
+
+    def get_state(self) -> State:
+        """The policy's state, the counter and the last observation."""
+        policy = self._training.get_state()
+        arrays = policy.prefixed("policy")
+        if self._observation is not None:
+            arrays |= _flatten(self._observation, "observation")
+        return State(arrays, {"timesteps": self.timesteps, "policy": policy.data})
+
+    def set_state(self, state: State) -> None:
+        """Continues from there."""
+        arrays = {name.removeprefix("policy/"): a for name, a in state.arrays.items() if name.startswith("policy/")}
+        seen = any(name.partition("/")[0] == "observation" for name in state.arrays)
+        observation = _unflatten(self._observation_space, state.arrays, "observation") if seen else None
+        try:
+            timesteps, policy = int(state.data["timesteps"]), State(arrays, dict(state.data["policy"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                "the state of agent 'policy'", f"it cannot be read: {error}", "Load a checkpoint of this agent."
+            ) from error
+        self._training.set_state(policy)
+        self.timesteps = timesteps
+        self._observation = observation
+        self._restored = True
+
+
+def _flatten(observation: Any, name: str) -> dict[str, Array]:
+    if isinstance(observation, dict):
+        return {key: a for part, item in observation.items() for key, a in _flatten(item, f"{name}/{part}").items()}
+    if isinstance(observation, tuple):
+        return {key: a for part, item in enumerate(observation) for key, a in _flatten(item, f"{name}/{part}").items()}
+    return {name: np.array(observation)}
+
+
+def _unflatten(space: Space[Any], arrays: dict[str, Array], name: str) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {part: _unflatten(item, arrays, f"{name}/{part}") for part, item in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_unflatten(item, arrays, f"{name}/{part}") for part, item in enumerate(space.spaces))
+    array = arrays.get(name)
+    if array is None or array.shape[1:] != space.shape:
+        raise CheckpointError(
+            "the state of agent 'policy'",
+            f"its {name} does not fit the observation space {space}",
+            "Load a checkpoint of the same environment.",
+        )
+    return np.array(array)

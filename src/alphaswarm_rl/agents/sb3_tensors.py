@@ -1,0 +1,128 @@
+"""Weights and optimisers of a Stable-Baselines3 model as arrays and plain data, without a pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.save_util import recursive_getattr
+
+from alphaswarm_rl.core.contracts import State
+from alphaswarm_rl.core.errors import CheckpointError
+
+Array = np.ndarray[Any, Any]
+
+
+def unfit(why: str) -> CheckpointError:
+    """The error of a checkpoint that was made for another model."""
+    return CheckpointError(
+        "the agent's state in a checkpoint", why, "Load a checkpoint of the same agent and environment."
+    )
+
+
+def get_tensors(model: BaseAlgorithm) -> State:
+    """Every module, optimiser and loose tensor that the model says is to be saved."""
+    names, loose = model._get_torch_save_params()
+    arrays: dict[str, Array] = {}
+    optimisers: dict[str, Any] = {}
+    for name in names:
+        part = recursive_getattr(model, name)
+        if isinstance(part, torch.optim.Optimizer):
+            state = part.state_dict()
+            numbers: dict[str, dict[str, Any]] = {}
+            for index, entries in state["state"].items():
+                for key, value in entries.items():
+                    if isinstance(value, torch.Tensor):
+                        arrays[f"{name}/{index}/{key}"] = _to_array(value)
+                    else:
+                        numbers.setdefault(str(index), {})[key] = value
+            optimisers[name] = {"groups": state["param_groups"], "numbers": numbers}
+        else:
+            arrays |= {f"{name}/{key}": _to_array(value) for key, value in part.state_dict().items()}
+    arrays |= {f"tensor/{name}": _to_array(recursive_getattr(model, name)) for name in loose}
+    return State(arrays, optimisers)
+
+
+def _to_array(tensor: torch.Tensor) -> Array:
+    # A copy: training goes on while the state is being written.
+    return tensor.detach().cpu().numpy().copy()
+
+
+def _to_tensor(array: Array) -> torch.Tensor:
+    return torch.from_numpy(np.array(array))
+
+
+class TensorsToLoad:
+    """Weights and optimisers read from a state and checked against a model; `load` then changes the model."""
+
+    def __init__(self, model: BaseAlgorithm, state: State) -> None:
+        self._model = model
+        names, loose = model._get_torch_save_params()
+        self._parts: dict[str, dict[str, Any]] = {}
+        known: set[str] = set()
+        for name in names:
+            part = recursive_getattr(model, name)
+            arrays = _below(state.arrays, name)
+            if isinstance(part, torch.optim.Optimizer):
+                self._parts[name] = _read_optimiser(name, part, arrays, state.data.get(name))
+            else:
+                self._parts[name] = _read_module(name, part, arrays)
+            known |= {f"{name}/{key}" for key in arrays}
+        self._loose = {name: _read_loose(state.arrays, name, recursive_getattr(model, name)) for name in loose}
+        unknown = state.arrays.keys() - known - {f"tensor/{name}" for name in loose} | state.data.keys() - set(names)
+        if unknown:
+            raise unfit(f"it has parts that this agent has not, such as {min(unknown)!r}")
+
+    def load(self) -> None:
+        """Puts them into the model."""
+        self._model.set_parameters(self._parts, exact_match=True, device=self._model.device)
+        for name, tensor in self._loose.items():
+            recursive_getattr(self._model, name).data = tensor.to(self._model.device)
+
+
+def _below(arrays: Mapping[str, Array], name: str) -> dict[str, Array]:
+    return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}
+
+
+def _read_module(name: str, module: torch.nn.Module, arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
+    expected = module.state_dict()
+    if expected.keys() != arrays.keys():
+        raise unfit(f"the weights of {name!r} differ in name, such as {min(expected.keys() ^ arrays.keys())!r}")
+    for key, tensor in expected.items():
+        if tuple(tensor.shape) != arrays[key].shape:
+            raise unfit(f"{name}/{key} has the shape {arrays[key].shape}, and this agent's has {tuple(tensor.shape)}")
+    return {key: _to_tensor(array) for key, array in arrays.items()}
+
+
+def _read_optimiser(
+    name: str, optimiser: torch.optim.Optimizer, arrays: Mapping[str, Array], data: Any
+) -> dict[str, Any]:
+    if not isinstance(data, Mapping) or data.keys() != {"groups", "numbers"}:
+        raise unfit(f"it lacks the optimiser {name!r}")
+    current = optimiser.state_dict()["param_groups"]
+    if [group["params"] for group in data["groups"]] != [group["params"] for group in current]:
+        raise unfit(f"the optimiser {name!r} is of a network with other parameters")
+    shapes = [tuple(tensor.shape) for group in optimiser.param_groups for tensor in group["params"]]
+    entries: dict[int, dict[str, Any]] = {int(index): dict(numbers) for index, numbers in data["numbers"].items()}
+    for path, array in arrays.items():
+        index, _, key = path.partition("/")
+        # An entry of an optimiser is one number (the count of its steps) or as large as the parameter.
+        if int(index) >= len(shapes) or array.shape not in ((), shapes[int(index)]):
+            raise unfit(f"{name}/{path} has the shape {array.shape}, which its parameter has not")
+        entries.setdefault(int(index), {})[key] = _to_tensor(array)
+    # JSON has no tuples, and `params` is the one list that torch itself writes.
+    groups = [
+        {key: tuple(value) if isinstance(value, list) and key != "params" else value for key, value in group.items()}
+        for group in data["groups"]
+    ]
+    return {"state": entries, "param_groups": groups}
+
+
+def _read_loose(arrays: Mapping[str, Array], name: str, tensor: torch.Tensor) -> torch.Tensor:
+    array = arrays.get(f"tensor/{name}")
+    if array is None or array.shape != tuple(tensor.shape):
+        raise unfit(f"its {name!r} is missing or of another shape")
+    return _to_tensor(array)

@@ -1,0 +1,204 @@
+"""The catalogue: every component class by (kind, alias).
+
+Classes register themselves when they are defined (`core.component`). The modules that define them are named by entry
+points of the group `alphaswarm_rl.components`, our own as well as other distributions', and are imported on the first
+lookup, so that nothing here names a higher layer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from alphaswarm_rl.core.errors import ComponentError, DuplicateComponent, UnknownComponent, nearest
+from alphaswarm_rl.core.model import explain
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.component import RLComponent
+
+ENTRY_POINT_GROUP = "alphaswarm_rl.components"
+
+_kinds: dict[str, type[RLComponent]] = {}
+_components: dict[tuple[str, str], type[RLComponent]] = {}
+_names: dict[tuple[str, str], tuple[str, str]] = {}  # (kind, any accepted name, lower case) -> (alias, name as written)
+_lock = threading.RLock()
+_discovered = False
+
+
+@dataclass(frozen=True)
+class Description:
+    """What listings show of a component; plain data, so that a table can mirror it."""
+
+    rl_kind: str
+    alias: str
+    module_path: str
+    class_name: str
+    rl_version: int
+    description: str
+    tags: tuple[str, ...]
+    source: str
+    category: str
+    short_names: tuple[str, ...]
+    schema: dict[str, Any]
+
+
+def register_kind(cls: Any, bases: tuple[type, ...]) -> None:
+    """Takes the abstract base of a new kind. Called by the metaclass."""
+    kind = cls.rl_kind
+    inherited = next((base.rl_kind for base in bases if hasattr(base, "rl_kind")), None)
+    if inherited is not None:
+        raise ComponentError(
+            f"class {cls.__qualname__}",
+            f"it sets rl_kind {kind!r} although its base already is of kind {inherited!r}",
+            "Set rl_kind once, in the abstract base of the kind.",
+        )
+    with _lock:
+        known = _kinds.get(kind)
+        if known is not None and _path(known) != _path(cls):
+            raise DuplicateComponent(f"kind {kind!r}", f"{_path(known)} and {_path(cls)} both declare it", "Rename one.")
+        _kinds[kind] = cls
+
+
+def register(cls: Any) -> None:
+    """Takes a component class. Called by the metaclass; a taken (kind, name) is an error."""
+    kind: str | None = getattr(cls, "rl_kind", None)
+    alias: str = cls.rl_alias
+    if kind is None:
+        raise ComponentError(f"component {alias!r} ({_path(cls)})", "it has no kind", "Derive it from the base of a kind.")
+    if not (cls.__doc__ or "").strip() or "__doc__" not in cls.__dict__:
+        raise ComponentError(f"component {alias!r} ({_path(cls)})", "it has no docstring", "Say in one line what it is.")
+    with _lock:
+        # One class is known by its alias, its class name and its short names; all must be free within the kind.
+        for name in (alias, cls.__name__, *cls.rl_short_names):
+            taken = _names.get((kind, name.lower()))
+            if taken is not None and (taken[0] != alias or _path(_components[kind, alias]) != _path(cls)):
+                raise DuplicateComponent(
+                    f"{kind} {name!r}",
+                    f"{_path(_components[kind, taken[0]])} and {_path(cls)} both claim it",
+                    "Give one of them another rl_alias.",
+                )
+        _components[kind, alias] = cls
+        for name in (alias, cls.__name__, *cls.rl_short_names):
+            _names[kind, name.lower()] = (alias, name)
+
+
+def discover() -> None:
+    """Imports every module that the entry points name, once. A module that cannot be imported is an error."""
+    global _discovered  # noqa: PLW0603
+    with _lock:
+        if _discovered:
+            return
+        import alphaswarm_rl.core.kinds  # noqa: F401  (declares the kinds)
+
+        for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.value):
+            try:
+                import_module(point.module)
+            except ImportError as error:
+                owner = point.dist.name if point.dist is not None else "an unknown distribution"
+                raise ComponentError(
+                    f"component module {point.module!r} of {owner}",
+                    f"it cannot be imported: {error}",
+                    f"Mend or uninstall {owner}.",
+                ) from error
+        _discovered = True
+
+
+def load_plugin(module: str) -> None:
+    """Imports a module of components that an operator named; a spec never can."""
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise ComponentError(f"plug-in {module!r}", f"it cannot be imported: {error}", "Check the name and the path.") from error
+
+
+def canonical_kind(kind: str) -> str:
+    """The kind that a user's spelling means: `rl_env`, `data-pipeline` and `rl_data` are accepted."""
+    discover()
+    name = kind.lower().replace("-", "_").replace(" ", "_").removeprefix("rl_")
+    name = "data_pipeline" if name == "data" else name
+    if name not in _kinds:
+        raise UnknownComponent(f"kind {kind!r}", "there is no such kind", nearest(name, _kinds))
+    return name
+
+
+def kinds() -> dict[str, type[RLComponent]]:
+    """Every kind with its abstract base."""
+    discover()
+    return dict(sorted(_kinds.items()))
+
+
+def get(kind: str, name: str) -> type[RLComponent]:
+    """The component class of that kind and name (alias, class name or short name)."""
+    alias, _ = _lookup(canonical_kind(kind), name)
+    return _components[canonical_kind(kind), alias]
+
+
+def _lookup(kind: str, name: str) -> tuple[str, str]:
+    found = _names.get((kind, name.lower()))
+    if found is None:
+        names = [name for cls in _components.values() if cls.rl_kind == kind for name in (cls.rl_alias, *cls.rl_short_names)]
+        if not names:
+            raise UnknownComponent(
+                f"{kind} {name!r}", f"no component of kind {kind!r} is installed: that part is not there yet", "Leave it out."
+            )
+        raise UnknownComponent(f"{kind} {name!r}", "the catalogue has no such component", nearest(name, names))
+    return found
+
+
+def expand(kind: str, name: str, kwargs: Mapping[str, Any]) -> tuple[type[RLComponent], dict[str, Any]]:
+    """The class and the keyword arguments that a reference means, short names written out."""
+    kind = canonical_kind(kind)
+    alias, written = _lookup(kind, name)
+    cls = _components[kind, alias]
+    if written in cls.rl_short_names:
+        alias, kwargs = cls.rl_expand(written, kwargs)
+        cls = _components[kind, alias]
+    return cls, dict(kwargs)
+
+
+def listing(kind: str | None = None) -> list[type[RLComponent]]:
+    """Every registered class, of one kind or of all, in a stable order."""
+    discover()
+    wanted = None if kind is None else canonical_kind(kind)
+    return [cls for (its_kind, _), cls in sorted(_components.items()) if wanted in (None, its_kind)]
+
+
+def describe(cls: type[RLComponent]) -> Description:
+    """The component as listings and forms show it."""
+    return Description(
+        rl_kind=cls.rl_kind,
+        alias=cls.rl_alias,
+        module_path=cls.__module__,
+        class_name=cls.__name__,
+        rl_version=cls.rl_version,
+        description=inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
+        tags=cls.rl_tags,
+        source=cls.rl_source,
+        category=cls.rl_category,
+        short_names=cls.rl_short_names,
+        schema=cls.Config.model_json_schema(by_alias=True),
+    )
+
+
+def configure(kind: str, name: str, kwargs: Mapping[str, Any]) -> tuple[type[RLComponent], Any]:
+    """The class and its validated Config; parameters it does not take are an error that names the nearest."""
+    cls, expanded = expand(kind, name, kwargs)
+    try:
+        return cls, cls.Config.model_validate(expanded)
+    except ValidationError as error:
+        raise ComponentError(
+            f"{cls.rl_kind} {cls.rl_alias!r}",
+            explain(error),
+            f"Its parameters: rl components show {cls.rl_kind} {cls.rl_alias}.",
+        ) from error
+
+
+def _path(cls: Any) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,124 @@
+"""What the runtime hands to components, and what it gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.vector import VectorEnv
+
+from alphaswarm_rl.core.halt import HaltToken
+from alphaswarm_rl.core.window import Window as Window
+
+AnyVectorEnv = VectorEnv[Any, Any, Any]
+Phase = Literal["train", "evaluate"]
+
+
+@dataclass(frozen=True)
+class EnvRequest:
+    """How an environment is wanted.
+
+    Attributes:
+        num_envs: How many are stepped together.
+        seed: Seed of all their randomness.
+        phase: In `train`, episode k of environment i has the key (i, k). In `evaluate` it has the key
+            (i + k * num_envs, 0), so that the set of the first E episodes does not depend on num_envs.
+        window: The dates it may show.
+        parts: Built components by slot, for environments that are composed.
+        render: Whether `render()` must give pictures.
+    """
+
+    num_envs: int
+    seed: int
+    phase: Phase = "train"
+    window: Window = Window()
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    render: bool = False
+
+
+def episode_key(phase: Phase, num_envs: int, env_idx: int, episode: int) -> tuple[int, int]:
+    """The key of one environment's episode, which with the seed determines all its randomness."""
+    return (env_idx, episode) if phase == "train" else (env_idx + episode * num_envs, 0)
+
+
+@dataclass(frozen=True)
+class State:
+    """Something's whole state: arrays, and plain JSON data beside them. Never a pickle."""
+
+    arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def prefixed(self, prefix: str) -> dict[str, np.ndarray[Any, Any]]:
+        """The arrays under `prefix/`, for saving several states in one file."""
+        return {f"{prefix}/{name}": array for name, array in self.arrays.items()}
+
+
+class Stateful(Protocol):
+    """Whoever can say its whole state and be put back into it."""
+
+    def get_state(self) -> State:
+        """The whole state."""
+        ...
+
+    def set_state(self, state: State) -> None:
+        """Continues from there, bit for bit."""
+        ...
+
+
+class TrainingHooks(HaltToken, Protocol):
+    """What a learner tells the runtime while it trains."""
+
+    def boundary(self, metrics: Mapping[str, float]) -> None:
+        """Called whenever the learner's state is whole (after each rollout and its update): it may be saved now."""
+        ...
+
+
+@dataclass(frozen=True)
+class AgentRequest:
+    """What an agent is built for."""
+
+    env: AnyVectorEnv
+    seed: int
+    device: str = "cpu"
+
+
+class Learner(Stateful, Protocol):
+    """A built agent."""
+
+    #: "exact" when set_state continues bit for bit, given an environment that can too.
+    resume: Literal["exact", "approximate"]
+    #: Transitions in one rollout; None when it updates step by step.
+    rollout_transitions: int | None
+    #: Transitions trained so far.
+    timesteps: int
+
+    def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
+        """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""
+        ...
+
+    def predict(
+        self, observation: Any, memory: Any, episode_start: np.ndarray[Any, Any], *, deterministic: bool, masks: Any = None
+    ) -> tuple[np.ndarray[Any, Any], Any]:
+        """Actions for a batch of observations, and the memory for the next call (None for most)."""
+        ...
+
+
+@dataclass(frozen=True)
+class PolicyRequest:
+    """What a policy is built for."""
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    num_envs: int
+    seed: int
+
+
+class PolicyRunner(Stateful, Protocol):
+    """A built policy."""
+
+    def act(self, observation: Any, *, deterministic: bool) -> np.ndarray[Any, Any]:
+        """One action per environment of the batch."""
+        ...

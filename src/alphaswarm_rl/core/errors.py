@@ -1,0 +1,106 @@
+"""Every error a user can meet. Each names the thing, the reason and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+
+class AlphaSwarmError(Exception):
+    """Something the user can understand and mend.
+
+    Args:
+        what: The thing that is wrong, by name.
+        why: The reason.
+        remedy: What to do about it.
+    """
+
+    #: What the command line exits with: 2 for a mistake in the input, 1 for a run that failed.
+    exit_code = 2
+
+    def __init__(self, what: str, why: str, remedy: str) -> None:
+        super().__init__(what, why, remedy)
+        self.what = what
+        self.why = why
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}. {self.remedy}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error as JSON, the same in every face of the system."""
+        return {"type": type(self).__name__, "what": self.what, "why": self.why, "remedy": self.remedy}
+
+
+class SpecError(AlphaSwarmError):
+    """A spec that cannot be read, validated or run."""
+
+
+class ComponentError(AlphaSwarmError):
+    """A component that breaks the catalogue's rules, or parameters it does not take."""
+
+
+class DuplicateComponent(ComponentError):
+    """Two classes claim one (kind, alias)."""
+
+
+class UnknownComponent(ComponentError):
+    """No component has that name."""
+
+
+class OptionError(AlphaSwarmError):
+    """An option with a value it cannot take, or two values at once."""
+
+
+class PartNotHere(AlphaSwarmError):
+    """Something is asked for whose part of the system is not built yet."""
+
+
+class MissingExtra(AlphaSwarmError):
+    """A library is needed that only an extra installs."""
+
+
+class EnvError(AlphaSwarmError):
+    """An environment that does not exist or cannot be built as asked."""
+
+
+class LedgerError(AlphaSwarmError):
+    """The ledger's database cannot be used, or refuses."""
+
+
+class RunError(AlphaSwarmError):
+    """A run that does not exist, or cannot do what is asked in its state."""
+
+
+class CheckpointError(AlphaSwarmError):
+    """A checkpoint that cannot be written, found or trusted."""
+
+    exit_code = 1
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A sentence that proposes the choice most like `name`, or lists what there is."""
+    known = sorted(choices)
+    close = get_close_matches(name.lower(), [choice.lower() for choice in known], n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean {next(choice for choice in known if choice.lower() == close[0])!r}?"
+    if not known:
+        return "There are none."
+    return f"Known: {', '.join(known[:40])}{' ...' if len(known) > 40 else ''}."
+
+
+def require(module: str, *, extra: str) -> Any:
+    """Imports a library that an extra installs; a missing one is an error that names the extra."""
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        raise MissingExtra(
+            f"the library {module!r}",
+            "it is not installed",
+            f"Run: pip install 'alphaswarm-rl[{extra}]'.",
+        ) from error

@@ -1,0 +1,101 @@
+"""Canonical form and hashes: one meaning, one byte string.
+
+Numbers are written as RFC 8785 writes them (1 and 1.0 are one number), keys are sorted, NaN is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from pydantic import BaseModel
+
+from alphaswarm_rl.core.errors import SpecError
+
+_LARGEST_EXACT_INTEGER = 2**53 - 1
+
+
+def sha256_text(text: str) -> str:
+    """Hex SHA-256 of a text's UTF-8 bytes."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """`value` as RFC 8785 JSON."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return canonical_number(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(canonical_json(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        # RFC 8785 orders keys by UTF-16 code units.
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+        return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{canonical_json(value[key])}" for key in keys) + "}"
+    raise TypeError(f"{type(value).__name__} has no canonical form")
+
+
+def canonical_number(value: float) -> str:
+    """A number as ECMAScript prints it: the shortest digits that give the same double."""
+    if isinstance(value, int) and abs(value) > _LARGEST_EXACT_INTEGER:
+        raise SpecError(f"the integer {value}", "it is too large to be exact in JSON", "Use one below 2**53.")
+    number = float(value)
+    if not math.isfinite(number):
+        raise SpecError(f"the number {number}", "it is not finite", "Use a finite number or null.")
+    if number == 0:
+        return "0"
+    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    count = len(text)
+    point = count + int(exponent)  # position of the decimal point counted from the first digit
+    if count <= point <= 21:
+        body = text + "0" * (point - count)
+    elif 0 < point <= 21:
+        body = f"{text[:point]}.{text[point:]}"
+    elif -6 < point <= 0:
+        body = "0." + "0" * -point + text
+    else:
+        mantissa = text if count == 1 else f"{text[0]}.{text[1:]}"
+        body = f"{mantissa}e{'+' if point > 0 else '-'}{abs(point - 1)}"
+    return ("-" if sign else "") + body
+
+
+def canonical_fields(model: BaseModel) -> dict[str, Any]:
+    """Every field of a declared model with its value, default or not, as plain JSON data.
+
+    A field added after version 1 carries `since` and the default it was `born` with (`added_field`), and is left out
+    while it equals that, so that older hashes stay.
+    """
+    data = model.model_dump(mode="json", by_alias=True)
+    result = {}
+    for name, field in type(model).model_fields.items():
+        if field.exclude:
+            continue
+        key = field.alias or name
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        if "since" in extra and data[key] == extra["born"]:
+            continue
+        value = getattr(model, name)
+        result[key] = _canonical_value(value, data[key])
+    return result
+
+
+def _canonical_value(value: Any, dumped: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return canonical_fields(value)
+    if isinstance(value, list | tuple):
+        return [_canonical_value(item, plain) for item, plain in zip(value, dumped, strict=True)]
+    return dumped
+
+
+def added_field(since: int, born: Any) -> dict[str, Any]:
+    """`json_schema_extra` of a field or parameter added in version `since` with the default `born`."""
+    return {"since": since, "born": born}

@@ -1,0 +1,76 @@
+"""The base of everything that is declared: frozen, closed to unknown keys, strict about numbers."""
+
+from __future__ import annotations
+
+import math
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from alphaswarm_rl.core.errors import nearest
+
+
+class FrozenModel(BaseModel):
+    """A pydantic model that cannot change, names the nearest key for a wrong one, and takes no NaN."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        populate_by_name=True,
+        serialize_by_alias=True,
+        protected_namespaces=(),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            known = {field.alias or name for name, field in cls.model_fields.items()}
+            for key in data:
+                if key not in known and key not in cls.model_fields:
+                    raise PydanticCustomError(
+                        "unknown_key", "unknown key '{key}'. {nearest}", {"key": str(key), "nearest": nearest(str(key), known)}
+                    )
+        return data
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_a_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        # pydantic reads true as 1; a spec that says `n_envs: true` is wrong, not 1.
+        if isinstance(value, bool) and info.field_name is not None:
+            kinds = _scalar_types(cls.model_fields[info.field_name].annotation)
+            if kinds & {int, float} and bool not in kinds:
+                raise PydanticCustomError("bool_for_number", "a number is needed, not {value}", {"value": str(value).lower()})
+        return value
+
+
+def _scalar_types(annotation: Any) -> set[Any]:
+    if get_origin(annotation) in (Union, UnionType):
+        return {kind for arg in get_args(annotation) for kind in _scalar_types(arg)}
+    return {annotation} if isinstance(annotation, type) else set()
+
+
+def explain(error: ValidationError) -> str:
+    """A validation error as one readable line per mistake, with the path to each."""
+    lines = []
+    for detail in error.errors(include_url=False):
+        path = ".".join(str(part) for part in detail["loc"] if not str(part).startswith("function-"))
+        value = detail.get("input")
+        shown = "" if isinstance(value, dict | list) or detail["type"] in _SELF_EXPLAINING else f" (got {_show(value)})"
+        message = detail["msg"].removeprefix("Value error, ")
+        lines.append(f"{path}: {message}{shown}" if path else f"{message}{shown}")
+    return "; ".join(dict.fromkeys(lines))
+
+
+_SELF_EXPLAINING = {"unknown_key", "bool_for_number", "component", "missing"}
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "a number that is not finite"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,131 @@
+"""References to components, the only way a spec names code.
+
+Accepted: `{class, kwargs}`, with an optional `module_path` that must be the registered class's own and is never
+imported; the same wrapped in `{spec: ...}`; `{preset: NAME, kwargs: ...}`. All are normalised to one form, the alias
+and every parameter with its value, so that one meaning has one hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.core.errors import AlphaSwarmError, ComponentError, nearest
+from alphaswarm_rl.core.hashing import canonical_fields
+from alphaswarm_rl.core.model import FrozenModel
+from alphaswarm_rl.core.presets import load_preset
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.component import RLComponent
+
+#: Prefixes under which older documents name this package.
+_FORMER_PACKAGES = ("alphaswarm.rl.", "aqp.rl.", "aqp_rl.")
+
+
+class ComponentRef(FrozenModel):
+    """One component with all its parameters, in canonical form."""
+
+    name: str = Field(alias="class", description="Alias of the component.")
+    kwargs: dict[str, Any] = Field(default_factory=dict, description="Its parameters.")
+    kind: str = Field(exclude=True, description="Kind of the component.")
+
+    def resolve(self) -> tuple[type[RLComponent], Any]:
+        """The class and its Config."""
+        return catalogue.configure(self.kind, self.name, self.kwargs)
+
+    def build(self) -> Any:
+        """The component itself."""
+        cls, config = self.resolve()
+        return cls(config)
+
+
+def reference(value: Any, kind: str) -> ComponentRef:
+    """The canonical reference that `value` means."""
+    if isinstance(value, ComponentRef):
+        return value
+    if not isinstance(value, Mapping):
+        raise ComponentError(f"{kind} {value!r}", "a reference is a mapping", "Write {class: ALIAS, kwargs: {...}}.")
+    data = dict(value)
+    if "spec" in data:
+        _only(data, {"spec"}, kind)
+        return reference(data["spec"], kind)
+    _only(data, {"class", "module_path", "kwargs", "preset"}, kind)
+    kwargs = data.get("kwargs") or {}
+    if not isinstance(kwargs, Mapping):
+        raise ComponentError(f"{kind} reference", "kwargs is not a mapping", "Write kwargs: {parameter: value}.")
+    if data.get("preset") is not None:
+        if "class" in data:
+            raise ComponentError(f"{kind} reference", "it has both class and preset", "Keep one of them.")
+        preset = reference(load_preset(f"{kind}s", str(data["preset"])), kind)
+        cls, config = catalogue.configure(kind, preset.name, {**preset.kwargs, **kwargs})
+    else:
+        if not isinstance(data.get("class"), str):
+            raise ComponentError(f"{kind} reference", "it names no class", "Write {class: ALIAS, kwargs: {...}}.")
+        cls, config = catalogue.configure(kind, data["class"], kwargs)
+    _check_module(cls, data.get("module_path"))
+    return ComponentRef.model_validate({"class": cls.rl_alias, "kwargs": canonical_fields(config), "kind": cls.rl_kind})
+
+
+def _only(data: Mapping[str, Any], allowed: set[str], kind: str) -> None:
+    for key in data:
+        if key not in allowed:
+            raise ComponentError(f"{kind} reference", f"unknown key {key!r}", nearest(str(key), allowed))
+
+
+def _check_module(cls: type[RLComponent], module_path: Any) -> None:
+    if module_path is None:
+        return
+    path = str(module_path)
+    for former in _FORMER_PACKAGES:
+        if path.startswith(former):
+            path = "alphaswarm_rl." + path.removeprefix(former)
+    if path != cls.__module__:
+        raise ComponentError(
+            f"module_path {module_path!r}",
+            f"the {cls.rl_kind} {cls.rl_alias!r} is registered by {cls.__module__!r}, and a spec never imports a module",
+            "Leave module_path out; add code of your own by entry point or with --plugin.",
+        )
+
+
+def _validate(value: Any, kind: str) -> ComponentRef:
+    try:
+        return reference(value, kind)
+    except AlphaSwarmError as error:
+        raise PydanticCustomError("component", "{text}", {"text": str(error).rstrip(".")}) from error
+
+
+def ref_to(kind: str) -> Any:
+    """The annotation of a field that refers to a component of that kind."""
+    return Annotated[ComponentRef, BeforeValidator(partial(_validate, kind=kind)), Field(json_schema_extra={"rl_kind": kind})]
+
+
+def walk_refs(model: BaseModel) -> Iterator[ComponentRef]:
+    """Every reference in a declared model, those inside other references' parameters included."""
+    for name in type(model).model_fields:
+        yield from _walk_value(getattr(model, name))
+
+
+def _walk_value(value: Any) -> Iterator[ComponentRef]:
+    if isinstance(value, ComponentRef):
+        yield value
+        yield from walk_refs(value.resolve()[1])
+    elif isinstance(value, BaseModel):
+        yield from walk_refs(value)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _walk_value(item)
+
+
+def build_from_config(ref: Mapping[str, Any] | ComponentRef, *, kind: str) -> Any:
+    """Builds a component from a reference: the public factory.
+
+    Args:
+        ref: `{class, kwargs}` or any other accepted spelling.
+        kind: The kind that is expected; a name of another kind is not found.
+    """
+    return reference(ref, catalogue.canonical_kind(kind)).build()

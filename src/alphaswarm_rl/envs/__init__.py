@@ -1,0 +1,1 @@
+"""Environments: batched, with SAME_STEP autoreset, and repeatable whatever their number."""

@@ -1,0 +1,141 @@
+"""CartPole-v1 for a whole batch at once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from alphaswarm_rl.core.contracts import EnvRequest, State
+from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.envs.episodes import Episodes, checked_request, matching, refuse_window
+
+# Constants and the order of operations are Gymnasium's, so that every bit agrees.
+_GRAVITY = 9.8
+_POLE_MASS = 0.1
+_TOTAL_MASS = _POLE_MASS + 1.0
+_HALF_LENGTH = 0.5
+_POLE_MASS_LENGTH = _POLE_MASS * _HALF_LENGTH
+_TAU = 0.02
+_FORCES = np.array([-10.0, 10.0])
+_X_LIMIT = 2.4
+_THETA_LIMIT = 12 * 2 * math.pi / 360
+_START_LOW, _START_HIGH = -0.05, 0.05
+
+Array = np.ndarray[Any, Any]
+
+
+class BatchedCartPole(VectorEnv[Array, Array, Array]):
+    """Many cart poles in one array.
+
+    Episode e of environment i starts from numbers that depend on the seed and `episode_key` alone.
+    """
+
+    def __init__(self, request: EnvRequest, *, max_episode_steps: int = 500) -> None:
+        refuse_window("cartpole", request.window)
+        if request.render:
+            _refuse_to_render()
+        self.num_envs = checked_request(request).num_envs
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+        high = np.array([_X_LIMIT * 2, np.inf, _THETA_LIMIT * 2, np.inf], np.float32)
+        self.single_observation_space = Box(-high, high, dtype=np.float32)
+        self.single_action_space = Discrete(2)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._max_episode_steps = max_episode_steps
+        self._episodes = Episodes(request, count=4)
+        # One row per variable: each is contiguous, as NumPy's sine wants it.
+        self._physics = np.zeros((4, self.num_envs))
+        self._steps = np.zeros(self.num_envs, np.int64)
+
+    @property
+    def episode_numbers(self) -> Array:
+        """The current episode of each environment."""
+        return self._episodes.numbers.copy()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
+        if options:
+            raise EnvError(f"reset options {sorted(options)}", "cartpole takes none", "Leave options out.")
+        self._physics[:] = _start(self._episodes.restart(seed))
+        self._steps[:] = 0
+        return self._observe(), {}
+
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Moves every cart by one step; ended episodes are followed at once by their next."""
+        if self._episodes.numbers[0] < 0:
+            raise ResetNeeded("Cannot call step() before calling reset()")
+        x, x_dot, theta, theta_dot = self._physics
+        cos, sin = np.cos(theta), np.sin(theta)
+        temp = (self._forces(actions) + _POLE_MASS_LENGTH * np.square(theta_dot) * sin) / _TOTAL_MASS
+        theta_acc = (_GRAVITY * sin - cos * temp) / (
+            _HALF_LENGTH * (4.0 / 3.0 - _POLE_MASS * np.square(cos) / _TOTAL_MASS)
+        )
+        x_acc = temp - _POLE_MASS_LENGTH * theta_acc * cos / _TOTAL_MASS
+        x += _TAU * x_dot
+        x_dot += _TAU * x_acc
+        theta += _TAU * theta_dot
+        theta_dot += _TAU * theta_acc
+        self._steps += 1
+
+        terminated = (np.abs(x) > _X_LIMIT) | (np.abs(theta) > _THETA_LIMIT)
+        ended = terminated | (self._steps >= self._max_episode_steps)
+        observations = self._observe()
+        infos: dict[str, Any] = {}
+        if ended.any():
+            infos = {"final_obs": observations, "_final_obs": ended.copy()}
+            rows = np.flatnonzero(ended)
+            self._physics[:, rows] = _start(self._episodes.advance(rows))
+            self._steps[rows] = 0
+            observations = self._observe()
+        return observations, np.ones(self.num_envs), terminated, ended & ~terminated, infos
+
+    def render(self) -> NoReturn:
+        """Not offered."""
+        _refuse_to_render()
+
+    def get_state(self) -> State:
+        """Physics, step counters, episode numbers and seed: everything."""
+        episodes = self._episodes.state()
+        arrays = {"physics": self._physics.copy(), "steps": self._steps.copy(), **episodes.arrays}
+        return State(arrays=arrays, data=episodes.data)
+
+    def set_state(self, state: State) -> None:
+        """Continues from there, bit for bit."""
+        physics, steps = matching(state, "physics", self._physics), matching(state, "steps", self._steps)
+        self._episodes.set_state(state)
+        self._physics[:] = physics
+        self._steps[:] = steps
+
+    def _observe(self) -> Array:
+        return np.array(self._physics.T, dtype=np.float32, order="C")
+
+    def _forces(self, actions: Array) -> Array:
+        actions = np.asarray(actions)
+        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
+            raise EnvError(
+                f"actions of shape {actions.shape} and type {actions.dtype}",
+                f"cartpole takes {self.num_envs} whole numbers",
+                "Give 0 (left) or 1 (right) per environment.",
+            )
+        # Halved, 0 and 1 alone are 0; a negative index would otherwise count from the end.
+        if (actions >> 1).any():
+            wrong = actions[(actions != 0) & (actions != 1)][0]
+            raise EnvError(f"action {wrong}", "cartpole has two actions", "Give 0 (left) or 1 (right).")
+        return _FORCES[actions]
+
+
+def _start(numbers: Array) -> Array:
+    """Initial physics, one column per environment."""
+    return (_START_LOW + (_START_HIGH - _START_LOW) * numbers).T
+
+
+def _refuse_to_render() -> NoReturn:
+    raise EnvError(
+        "cartpole's picture", "the batched environment draws none", "Use {class: gymnasium, kwargs: {id: CartPole-v1}}."
+    )

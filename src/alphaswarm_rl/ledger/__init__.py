@@ -1,0 +1,27 @@
+"""The ledger: what was run, by whom, from which immutable version of which spec."""
+
+from alphaswarm_rl.ledger.ledger import Ledger
+from alphaswarm_rl.ledger.rows import (
+    ComponentRow,
+    EpisodeRow,
+    EvaluationRow,
+    EventRow,
+    HaltLogRow,
+    HaltRow,
+    RunRow,
+    SpecRow,
+    VersionRow,
+)
+
+__all__ = [
+    "ComponentRow",
+    "EpisodeRow",
+    "EvaluationRow",
+    "EventRow",
+    "HaltLogRow",
+    "HaltRow",
+    "Ledger",
+    "RunRow",
+    "SpecRow",
+    "VersionRow",
+]

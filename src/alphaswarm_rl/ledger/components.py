@@ -1,0 +1,65 @@
+"""A mirror of the catalogue, so that faces can list components without importing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Engine, delete, select, update
+
+from alphaswarm_rl.db.engine import lock_table, read, write
+from alphaswarm_rl.ledger.rows import ComponentRow
+from alphaswarm_rl.ledger.statements import checked, new_id
+from alphaswarm_rl.ledger.tables import components
+from alphaswarm_rl.ledger.types import utc_now
+
+_OURS = ("id", "fingerprint", "created_at", "updated_at")
+
+
+def sync(engine: Engine, rows: Iterable[Mapping[str, Any]], fingerprint: str) -> bool:
+    """Replaces the mirror unless it has this fingerprint already; returns whether it wrote.
+
+    Args:
+        engine: The database.
+        rows: Per component the columns of `rl_component_registrations` but id, fingerprint and times.
+        fingerprint: A hash over what the rows were made from.
+    """
+    if stored_fingerprint(engine) == fingerprint:
+        return False
+    wanted = {(row["rl_kind"], row["alias"]): checked(components, row, fixed=_OURS) for row in rows}
+    with write(engine) as connection:
+        lock_table(connection, components.name)
+        if _fingerprint(connection) == fingerprint:
+            return False
+        now = utc_now()
+        key = (components.c.rl_kind, components.c.alias)
+        known = {(row.rl_kind, row.alias): row.id for row in connection.execute(select(*key, components.c.id))}
+        stale = [known[name] for name in known.keys() - wanted.keys()]
+        connection.execute(delete(components).where(components.c.id.in_(stale)))
+        for name, row in wanted.items():
+            values = {**row, "fingerprint": fingerprint, "updated_at": now}
+            if name in known:
+                connection.execute(update(components).where(components.c.id == known[name]).values(values))
+            else:
+                connection.execute(components.insert().values(id=new_id(), created_at=now, **values))
+    return True
+
+
+def listed(engine: Engine, *, kind: str | None) -> list[ComponentRow]:
+    """The mirrored components by kind and alias."""
+    statement = select(components).order_by(components.c.rl_kind, components.c.alias)
+    if kind is not None:
+        statement = statement.where(components.c.rl_kind == kind)
+    with read(engine) as connection:
+        return [ComponentRow.of(row) for row in connection.execute(statement).mappings()]
+
+
+def stored_fingerprint(engine: Engine) -> str | None:
+    """The fingerprint of the mirror, or None when there is no mirror yet."""
+    with read(engine) as connection:
+        return _fingerprint(connection)
+
+
+def _fingerprint(connection: Connection) -> str | None:
+    # Every row of a mirror carries the same one: they are written in one transaction.
+    return connection.execute(select(components.c.fingerprint).limit(1)).scalar_one_or_none()

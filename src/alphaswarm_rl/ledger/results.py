@@ -1,0 +1,100 @@
+"""What a run brought: its episodes, its evaluations, and where its steps lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Engine, delete, select
+
+from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.ledger.rows import EpisodeRow, EvaluationRow
+from alphaswarm_rl.ledger.statements import checked, new_id
+from alphaswarm_rl.ledger.tables import episodes, equity_curve_refs, evaluations, trajectory_refs
+from alphaswarm_rl.ledger.types import utc_now
+
+EvaluationPhase = Literal["validation", "evaluate", "replay"]
+
+
+def add_episodes(engine: Engine, run_id: str, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Stores a batch of episodes in one transaction and returns how many rows it was.
+
+    Args:
+        engine: The database.
+        run_id: The run.
+        rows: Columns of `rl_episodes` but `run_id`; a row without `last_episode` and `count` is one episode.
+    """
+    batch = [_episode(run_id, row) for row in rows]
+    if batch:
+        with write(engine) as connection:
+            connection.execute(episodes.insert(), batch)
+    return len(batch)
+
+
+def list_episodes(engine: Engine, run_id: str, *, phase: str | None) -> list[EpisodeRow]:
+    """The run's episodes in order."""
+    statement = select(episodes).where(episodes.c.run_id == run_id).order_by(episodes.c.phase, episodes.c.episode)
+    if phase is not None:
+        statement = statement.where(episodes.c.phase == phase)
+    with read(engine) as connection:
+        return [EpisodeRow.of(row) for row in connection.execute(statement).mappings()]
+
+
+def add_evaluation(
+    engine: Engine,
+    run_id: str,
+    *,
+    phase: EvaluationPhase,
+    timesteps: int,
+    seed: int,
+    episodes: int,
+    deterministic: bool,
+    started_at: datetime,
+    **columns: Any,
+) -> EvaluationRow:
+    """Stores one evaluation; it ended now unless `ended_at` says otherwise."""
+    values = {
+        "id": new_id(),
+        "run_id": run_id,
+        "phase": phase,
+        "timesteps": timesteps,
+        "seed": seed,
+        "episodes": episodes,
+        "deterministic": deterministic,
+        "started_at": started_at,
+        "ended_at": utc_now(),
+        **checked(evaluations, columns),
+    }
+    with write(engine) as connection:
+        connection.execute(evaluations.insert().values(values))
+        stored = connection.execute(select(evaluations).where(evaluations.c.id == values["id"])).mappings().one()
+        return EvaluationRow.of(stored)
+
+
+def list_evaluations(engine: Engine, run_id: str) -> list[EvaluationRow]:
+    """The run's evaluations in the order in which they were made."""
+    order = (evaluations.c.timesteps, evaluations.c.started_at, evaluations.c.id)
+    statement = select(evaluations).where(evaluations.c.run_id == run_id).order_by(*order)
+    with read(engine) as connection:
+        return [EvaluationRow.of(row) for row in connection.execute(statement).mappings()]
+
+
+def drop_beyond(engine: Engine, run_id: str, timesteps: int) -> dict[str, int]:
+    """Deletes what the run brought after a checkpoint, and returns how many rows of which table.
+
+    A resumed run does those steps again. Events stay: they tell what happened, not what counts.
+    """
+    dropped = {}
+    with write(engine) as connection:
+        for table in (episodes, evaluations, trajectory_refs, equity_curve_refs):
+            beyond = delete(table).where(table.c.run_id == run_id, table.c.timesteps > timesteps)
+            dropped[table.name] = connection.execute(beyond).rowcount
+    return dropped
+
+
+def _episode(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    given = checked(episodes, row, fixed=("run_id",))
+    # One batch is one statement, so every row has to name the same columns.
+    optional = {"last_episode": given.get("episode"), "count": 1, "env_idx": None}
+    return {"run_id": run_id, "mean_reward": None, "portfolio_value": None, **optional, **given}

@@ -1,0 +1,211 @@
+"""What the ledger answers with: one frozen dataclass per table, with the table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Self
+
+from sqlalchemy import RowMapping
+
+
+@dataclass(frozen=True)
+class Row:
+    """The base of every row."""
+
+    @classmethod
+    def of(cls, mapping: RowMapping | Mapping[str, Any]) -> Self:
+        """The row from a database answer that has (at least) its columns."""
+        return cls(**{field.name: mapping[field.name] for field in fields(cls)})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row ready for JSON: times as ISO 8601 in UTC."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class SpecRow(Row):
+    """A spec by its slug, over all its versions."""
+
+    id: str
+    project_id: str
+    name: str
+    slug: str
+    kind: str
+    description: str
+    current_version: int
+    spec_yaml: str
+    status: str
+    annotations: list[str]
+    meta: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True)
+class VersionRow(Row):
+    """One immutable version of a spec."""
+
+    id: str
+    spec_id: str
+    version: int
+    spec_hash: str
+    exec_hash: str
+    payload: dict[str, Any]
+    component_versions: dict[str, int]
+    notes: str
+    created_by: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class RunRow(Row):
+    """One run of one version."""
+
+    id: str
+    spec_id: str
+    version_id: str
+    parent_run_id: str | None
+    family: str
+    name: str | None
+    target: str
+    task_id: str | None
+    status: str
+    seed: int
+    spec_hash: str
+    exec_hash: str
+    data_fingerprint: str | None
+    code_fingerprint: dict[str, Any]
+    machine: dict[str, Any]
+    arguments: dict[str, Any]
+    overrides: dict[str, Any]
+    device: str
+    window_start: str | None
+    window_end: str | None
+    in_sample: bool | None
+    timesteps: int
+    total_timesteps: int
+    checkpoint: str | None
+    checkpoint_sha256: str | None
+    best_checkpoint: str | None
+    best_reward: float | None
+    resume: str | None
+    resumed: int
+    halt_checks: int
+    halt_reason: str | None
+    mlflow_run_id: str | None
+    experiment_id: str | None
+    mean_reward: float | None
+    total_reward: float | None
+    sharpe: float | None
+    max_drawdown: float | None
+    final_value: float | None
+    total_return: float | None
+    result_summary: dict[str, Any]
+    notices: list[str]
+    error: str | None
+    host: str
+    pid: int
+    process_start: str
+    heartbeat_at: datetime
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    removed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class EvaluationRow(Row):
+    """One evaluation of a run's policy."""
+
+    id: str
+    run_id: str
+    phase: str
+    timesteps: int
+    seed: int
+    episodes: int
+    deterministic: bool
+    in_sample: bool | None
+    checkpoint_sha256: str | None
+    mean_reward: float | None
+    std_reward: float | None
+    mean_length: float | None
+    sharpe: float | None
+    max_drawdown: float | None
+    final_value: float | None
+    total_return: float | None
+    metrics: dict[str, Any]
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True)
+class EpisodeRow(Row):
+    """One episode, or `count` short ones from `episode` to `last_episode` with their means."""
+
+    run_id: str
+    phase: str
+    episode: int
+    last_episode: int
+    env_idx: int | None
+    count: int
+    timesteps: int
+    mean_reward: float | None
+    portfolio_value: float | None
+    length: float
+
+
+@dataclass(frozen=True)
+class EventRow(Row):
+    """One event of a run; `seq` counts from 1."""
+
+    run_id: str
+    seq: int
+    stage: str
+    ts: datetime
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ComponentRow(Row):
+    """One component as the catalogue knew it when the mirror was last written."""
+
+    id: str
+    rl_kind: str
+    alias: str
+    module_path: str
+    class_name: str
+    rl_version: int
+    description: str
+    tags: list[str]
+    source: str
+    category: str
+    schema: dict[str, Any]
+    fingerprint: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True)
+class HaltRow(Row):
+    """The kill switch of one scope: `*` for everything, or a run's id."""
+
+    scope: str
+    engaged: bool
+    reason: str
+    set_by: str
+    set_at: datetime
+
+
+@dataclass(frozen=True)
+class HaltLogRow(Row):
+    """One use of the kill switch."""
+
+    id: int
+    scope: str
+    action: str
+    reason: str
+    actor: str
+    at: datetime

@@ -1,0 +1,220 @@
+"""Runs: rows that are opened, kept alive and closed by the process that holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Engine, and_, select, update
+
+from alphaswarm_rl.core.errors import RunError, nearest
+from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.ledger import specs
+from alphaswarm_rl.ledger.liveness import LIVE, reconcile
+from alphaswarm_rl.ledger.process import Holder, this_process
+from alphaswarm_rl.ledger.rows import RunRow
+from alphaswarm_rl.ledger.statements import checked, database_now, nearest_id, new_id
+from alphaswarm_rl.ledger.tables import runs
+from alphaswarm_rl.ledger.tables import specs as specs_table
+from alphaswarm_rl.ledger.types import utc_now
+
+RESUMABLE = ("interrupted", "halted", "failed")
+ENDED = ("completed", *RESUMABLE)
+SHORTEST_PREFIX = 4
+
+_HOLDER = ("host", "pid", "process_start", "heartbeat_at")
+_IDENTITY = ("id", "spec_id", "version_id", "spec_hash", "created_at")
+
+
+def create(engine: Engine, *, version_id: str, target: str, seed: int, **columns: Any) -> RunRow:
+    """Opens a run that this process holds; what the version knows (spec, hashes, family) need not be given."""
+    given = checked(runs, columns, fixed=(*_HOLDER, "created_at", "ended_at", "removed_at"))
+    with write(engine) as connection:
+        version = specs.version(connection, version_id)
+        slug = connection.execute(select(specs_table.c.slug).where(specs_table.c.id == version.spec_id)).scalar_one()
+        now = utc_now()
+        values = {
+            "id": new_id(),
+            "spec_id": version.spec_id,
+            "family": slug,
+            "status": "running",
+            "spec_hash": version.spec_hash,
+            "exec_hash": version.exec_hash,
+            "created_at": now,
+            "started_at": now,
+            **_held(connection),
+            **given,
+        }
+        connection.execute(runs.insert().values(version_id=version_id, target=target, seed=seed, **values))
+        return _by_id(connection, values["id"])
+
+
+def find(connection: Connection, ref: str) -> RunRow:
+    """The run with this id or unique beginning of one, or the newest for `latest`."""
+    newest = select(runs).order_by(runs.c.created_at.desc(), runs.c.id)
+    if ref == "latest":
+        found = connection.execute(newest.where(runs.c.removed_at.is_(None)).limit(1)).mappings().all()
+        if not found:
+            raise RunError("the latest run", "the ledger has no run", "Train one first: rl train SPEC.")
+        return RunRow.of(found[0])
+    if len(ref) < SHORTEST_PREFIX:
+        raise RunError(
+            f"the run {ref!r}", f"a run is named by at least {SHORTEST_PREFIX} characters of its id", "Give more of it."
+        )
+    matches = newest.where(runs.c.id.startswith(ref.lower(), autoescape=True)).limit(5)
+    found = connection.execute(matches).mappings().all()
+    if not found:
+        raise _unknown(connection, ref)
+    if len(found) > 1:
+        some = ", ".join(row["id"] for row in found)
+        raise RunError(f"the run {ref!r}", f"several ids begin like this ({some})", "Give more of it.")
+    return RunRow.of(found[0])
+
+
+def get(engine: Engine, ref: str) -> RunRow:
+    """`find`, after dead runs were marked."""
+    reconcile(engine)
+    with read(engine) as connection:
+        return find(connection, ref)
+
+
+def listed(
+    engine: Engine, *, status: str | None, target: str | None, slug: str | None, limit: int | None, removed: bool
+) -> list[RunRow]:
+    """Runs, the newest first, after dead ones were marked."""
+    if status is not None and status not in (*LIVE, *ENDED):
+        raise RunError(f"the run status {status!r}", "there is no such status", nearest(status, (*LIVE, *ENDED)))
+    reconcile(engine)
+    statement = select(runs).order_by(runs.c.created_at.desc(), runs.c.id).limit(limit)
+    if status is not None:
+        statement = statement.where(runs.c.status == status)
+    if target is not None:
+        statement = statement.where(runs.c.target == target)
+    if not removed:
+        statement = statement.where(runs.c.removed_at.is_(None))
+    with read(engine) as connection:
+        if slug is not None:
+            statement = statement.where(runs.c.spec_id.in_(specs.ids_of(connection, slug)))
+        return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+
+
+def children(engine: Engine, run_id: str) -> list[RunRow]:
+    """The runs whose parent is this one, the oldest first."""
+    statement = select(runs).where(runs.c.parent_run_id == run_id).order_by(runs.c.created_at, runs.c.id)
+    with read(engine) as connection:
+        return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+
+
+def change(engine: Engine, run_id: str, **columns: Any) -> None:
+    """Sets columns of a run; its state changes by `finish` and `claim` alone."""
+    values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))
+    with write(engine) as connection:
+        _by_id(connection, run_id)
+        if values:
+            connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+
+
+def heartbeat(engine: Engine, run_id: str) -> None:
+    """Says that this process still works on the run; one that was only silent for long gets its state back."""
+    with write(engine) as connection:
+        now = database_now(connection)
+        alive: dict[str, Any] = {"heartbeat_at": now}
+        running = update(runs).where(_is_ours(run_id), runs.c.status.in_(LIVE)).values(alive)
+        if connection.execute(running).rowcount:
+            return
+        revived = {**alive, "status": "running", "ended_at": None}
+        silent = update(runs).where(_is_ours(run_id), runs.c.status == "interrupted").values(revived)
+        if not connection.execute(silent).rowcount:
+            raise _not_ours(_by_id(connection, run_id))
+
+
+def finish(engine: Engine, run_id: str, status: str, **columns: Any) -> RunRow:
+    """Closes a run that this process holds."""
+    if status not in ENDED:
+        raise ValueError(f"a run ends as one of {', '.join(ENDED)}, not as {status!r}")
+    values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))
+    values = {"ended_at": utc_now(), **values, "status": status}
+    # `interrupted` is what others call a process that was silent too long, for example in a suspended machine.
+    open_states = runs.c.status.in_((*LIVE, "interrupted"))
+    with write(engine) as connection:
+        done = connection.execute(update(runs).where(_is_ours(run_id), open_states).values(values))
+        row = _by_id(connection, run_id)
+        if not done.rowcount:
+            raise _not_ours(row)
+        return row
+
+
+def claim(engine: Engine, run_id: str) -> RunRow:
+    """Takes an ended run over to resume it; of two processes that try at once exactly one succeeds."""
+    reconcile(engine)
+    with write(engine) as connection:
+        values: dict[str, Any] = {
+            **_held(connection),
+            "status": "running",
+            "resumed": runs.c.resumed + 1,
+            "ended_at": None,
+            # Those told how the row ended; the events keep the story.
+            "error": None,
+            "halt_reason": None,
+        }
+        free = and_(runs.c.id == run_id, runs.c.status.in_(RESUMABLE), runs.c.removed_at.is_(None))
+        done = connection.execute(update(runs).where(free).values(values))
+        row = _by_id(connection, run_id)
+        if not done.rowcount:
+            raise _not_resumable(row)
+        return row
+
+
+def mark_removed(engine: Engine, run_id: str) -> RunRow:
+    """Marks a run whose files were removed; the row stays, so that trials and parents stay counted."""
+    reconcile(engine)
+    with write(engine) as connection:
+        gone = and_(runs.c.id == run_id, runs.c.status.not_in(LIVE), runs.c.removed_at.is_(None))
+        connection.execute(update(runs).where(gone).values(removed_at=utc_now()))
+        row = _by_id(connection, run_id)
+        if row.status in LIVE:
+            raise RunError(f"the run {run_id}", f"it is {row.status}: {_holder(row)} holds it", "Stop it first.")
+        return row
+
+
+def _by_id(connection: Connection, run_id: str) -> RunRow:
+    found = connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one_or_none()
+    if found is None:
+        raise _unknown(connection, run_id)
+    return RunRow.of(found)
+
+
+def _unknown(connection: Connection, ref: str) -> RunError:
+    ids = connection.execute(select(runs.c.id).order_by(runs.c.created_at.desc())).scalars().all()
+    return RunError(f"the run {ref!r}", "the ledger has none with this id", nearest_id(ref, ids))
+
+
+def _held(connection: Connection) -> dict[str, Any]:
+    me = this_process()
+    now = database_now(connection)
+    return {"host": me.host, "pid": me.pid, "process_start": me.process_start, "heartbeat_at": now}
+
+
+def _is_ours(run_id: str) -> ColumnElement[bool]:
+    me = this_process()
+    same = and_(runs.c.host == me.host, runs.c.pid == me.pid, runs.c.process_start == me.process_start)
+    return and_(runs.c.id == run_id, runs.c.removed_at.is_(None), same)
+
+
+def _holder(row: RunRow) -> Holder:
+    return Holder(row.host, row.pid, row.process_start)
+
+
+def _not_ours(row: RunRow) -> RunError:
+    why = f"{_holder(row)} holds it" if row.status in LIVE else f"it is {row.status} already"
+    return RunError(f"the run {row.id}", why, "Another process ended it or took it over; stop this one.")
+
+
+def _not_resumable(row: RunRow) -> RunError:
+    what = f"the run {row.id}"
+    if row.removed_at is not None:
+        return RunError(what, f"its files were removed at {row.removed_at.isoformat()}", "Train it again.")
+    if row.status in LIVE:
+        seen = row.heartbeat_at.isoformat(timespec="seconds")
+        why = f"it is {row.status}: {_holder(row)} holds it (last heartbeat {seen})"
+        return RunError(what, why, "Wait until it ends, or halt it with the kill switch.")
+    return RunError(what, f"it is {row.status}, nothing is left to do", "Replay or evaluate it, or train a new run.")

@@ -1,0 +1,193 @@
+"""Specs and their versions. `persist_spec` is the only writer, and a version is never changed."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Engine, func, select, update
+
+from alphaswarm_rl.core.errors import LedgerError, nearest
+from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.ledger import tables
+from alphaswarm_rl.ledger.rows import SpecRow, VersionRow
+from alphaswarm_rl.ledger.statements import insert_for, nearest_id, new_id
+from alphaswarm_rl.ledger.types import utc_now
+
+
+class PersistableSpec(Protocol):
+    """What the ledger needs to know of a spec."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def slug(self) -> str:
+        """Its key within a project."""
+
+    @property
+    def kind(self) -> str:
+        """What sort of experiment it is."""
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+
+    @property
+    def annotations(self) -> list[str]:
+        """Free labels."""
+
+    @property
+    def spec_hash(self) -> str:
+        """The hash over every field."""
+
+    @property
+    def exec_hash(self) -> str:
+        """The hash over what changes behaviour."""
+
+    @property
+    def component_versions(self) -> dict[str, int]:
+        """The `rl_version` of every component it uses, by "kind:alias"."""
+
+    def canonical(self) -> dict[str, Any]:
+        """Every field with its value, as JSON."""
+
+    def to_yaml(self) -> str:
+        """The spec as a file."""
+
+
+def persist_spec(
+    engine: Engine, spec: PersistableSpec, *, project_id: str, notes: str, created_by: str | None
+) -> VersionRow:
+    """The version row of this very content, made now if there is none yet."""
+    with read(engine) as connection:
+        known = _version_by_hash(connection, project_id, spec)
+    if known is not None:
+        return known
+    with write(engine) as connection:
+        spec_id = _locked_spec(connection, project_id, spec)
+        # Another process may have stored the same content between the look above and the lock.
+        known = _version_by_hash(connection, project_id, spec)
+        if known is not None:
+            return known
+        return _next_version(connection, spec_id, spec, notes=notes, created_by=created_by)
+
+
+def specs(engine: Engine, *, project_id: str | None) -> list[SpecRow]:
+    """The specs of one project, or of all, by slug."""
+    statement = select(tables.specs).order_by(tables.specs.c.project_id, tables.specs.c.slug)
+    if project_id is not None:
+        statement = statement.where(tables.specs.c.project_id == project_id)
+    with read(engine) as connection:
+        return [SpecRow.of(row) for row in connection.execute(statement).mappings()]
+
+
+def versions(engine: Engine, slug: str, *, project_id: str) -> list[VersionRow]:
+    """The versions of one spec, the oldest first."""
+    with read(engine) as connection:
+        ids = ids_of(connection, slug, project_id)
+        statement = (
+            select(tables.versions).where(tables.versions.c.spec_id.in_(ids)).order_by(tables.versions.c.version)
+        )
+        return [VersionRow.of(row) for row in connection.execute(statement).mappings()]
+
+
+def version(connection: Connection, version_id: str) -> VersionRow:
+    """One version by its id."""
+    statement = select(tables.versions).where(tables.versions.c.id == version_id)
+    found = connection.execute(statement).mappings().one_or_none()
+    if found is None:
+        newest = select(tables.versions.c.id).order_by(tables.versions.c.created_at.desc())
+        remedy = nearest_id(version_id, connection.execute(newest).scalars().all())
+        raise LedgerError(f"the version {version_id!r}", "the ledger has none with this id", remedy)
+    return VersionRow.of(found)
+
+
+def ids_of(connection: Connection, slug: str, project_id: str | None = None) -> list[str]:
+    """The ids of the specs with this slug: one in a project, at least one in all of them."""
+    anywhere = select(tables.specs.c.id, tables.specs.c.slug)
+    if project_id is not None:
+        anywhere = anywhere.where(tables.specs.c.project_id == project_id)
+    found = list(connection.execute(anywhere.where(tables.specs.c.slug == slug)).scalars())
+    if not found:
+        slugs = [row.slug for row in connection.execute(anywhere)]
+        raise LedgerError(f"the spec {slug!r}", "the ledger has none with this slug", nearest(slug, slugs))
+    return found
+
+
+def _version_by_hash(connection: Connection, project_id: str, spec: PersistableSpec) -> VersionRow | None:
+    statement = (
+        select(tables.versions)
+        .join(tables.specs, tables.specs.c.id == tables.versions.c.spec_id)
+        .where(
+            tables.specs.c.project_id == project_id,
+            tables.specs.c.slug == spec.slug,
+            tables.versions.c.spec_hash == spec.spec_hash,
+        )
+    )
+    found = connection.execute(statement).mappings().one_or_none()
+    return None if found is None else VersionRow.of(found)
+
+
+def _locked_spec(connection: Connection, project_id: str, spec: PersistableSpec) -> str:
+    # Insert-or-nothing, then lock: whoever comes second waits here and then sees the first one's version.
+    now = utc_now()
+    connection.execute(
+        insert_for(connection, tables.specs)
+        .values(
+            id=new_id(),
+            project_id=project_id,
+            slug=spec.slug,
+            current_version=0,
+            created_at=now,
+            updated_at=now,
+            **_presentation(spec),
+        )
+        .on_conflict_do_nothing(index_elements=["project_id", "slug"])
+    )
+    statement = (
+        select(tables.specs.c.id)
+        .where(tables.specs.c.project_id == project_id, tables.specs.c.slug == spec.slug)
+        .with_for_update()
+    )
+    spec_id: str = connection.execute(statement).scalar_one()
+    return spec_id
+
+
+def _next_version(
+    connection: Connection, spec_id: str, spec: PersistableSpec, *, notes: str, created_by: str | None
+) -> VersionRow:
+    newest = select(func.coalesce(func.max(tables.versions.c.version), 0)).where(tables.versions.c.spec_id == spec_id)
+    number = connection.execute(newest).scalar_one() + 1
+    now = utc_now()
+    version_id = new_id()
+    connection.execute(
+        tables.versions.insert().values(
+            id=version_id,
+            spec_id=spec_id,
+            version=number,
+            spec_hash=spec.spec_hash,
+            exec_hash=spec.exec_hash,
+            payload=spec.canonical(),
+            component_versions=dict(spec.component_versions),
+            notes=notes,
+            created_by=created_by,
+            created_at=now,
+        )
+    )
+    connection.execute(
+        update(tables.specs)
+        .where(tables.specs.c.id == spec_id)
+        .values(current_version=number, updated_at=now, **_presentation(spec))
+    )
+    return version(connection, version_id)
+
+
+def _presentation(spec: PersistableSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "kind": spec.kind,
+        "description": spec.description,
+        "spec_yaml": spec.to_yaml(),
+        "annotations": list(spec.annotations),
+    }

@@ -1,0 +1,108 @@
+"""Reading the faces: what the flags and the environment say about each option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from alphaswarm_rl.core.errors import OptionError, PartNotHere, nearest
+from alphaswarm_rl.options.option import OWN_PREFIX, Option
+from alphaswarm_rl.options.table import BY_KEY, OPTIONS
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value that a face gave, and which one it was."""
+
+    option: Option
+    value: Any
+    source: str
+
+
+def read_faces(options: Iterable[Option], flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[Given]:
+    """What flags and environment say about the options, a flag before a variable; what is not given is left out.
+
+    Args:
+        options: The options to look for.
+        flags: Values by option key, as text or typed; None is not a value.
+        environ: The environment variables.
+    """
+    _refuse_unknown_keys(flags)
+    _refuse_unknown_names(environ)
+    found = (_from_flag(option, flags) or _from_environ(option, environ) for option in options)
+    return [given for given in found if given is not None]
+
+
+def parse(option: Option, value: Any, source: str) -> Any:
+    """The value that a face's text or typed value means."""
+    try:
+        return option.type.read(value.strip() if isinstance(value, str) else value)
+    except ValueError as error:
+        raise OptionError(f"option {option.key} ({source})", str(error), f"Give {option.type.wants}.") from error
+
+
+def refuse_absent_part(given: Given) -> None:
+    """Refuses an option whose part of the system is not there, unless it is set to its default."""
+    option = given.option
+    if option.part is not None and given.value != option.default:
+        default = "null" if option.default is None else option.default
+        raise PartNotHere(
+            f"option {option.key} ({given.source})",
+            f"it needs {option.part}, which is not part of this version",
+            f"Leave it out, or set it to its default {default}.",
+        )
+
+
+def _from_flag(option: Option, flags: Mapping[str, Any]) -> Given | None:
+    value = flags.get(option.key)
+    if value is None:
+        return None
+    parsed = parse(option, value, f"flag {option.flag}")
+    return Given(option, parsed, f"flag {option.flag_for(parsed)}")
+
+
+def _from_environ(option: Option, environ: Mapping[str, str]) -> Given | None:
+    """What the environment says about one option.
+
+    The first level of names that has a value counts; within a level of our own names two values are an error.
+    """
+    own, short, foreign = option.levels
+    for level in (own, short):
+        # A variable set to nothing is how shells and containers unset one: it counts as not set.
+        found = [
+            Given(option, parse(option, environ[name], f"ENV {name}"), f"ENV {name}")
+            for name in level
+            if environ.get(name)
+        ]
+        for other in found[1:]:
+            if other.value != found[0].value:
+                raise OptionError(
+                    f"option {option.key}",
+                    f"{found[0].source} and {other.source} name the same option and have different values",
+                    "Set one of them.",
+                )
+        if found:
+            return found[0]
+    if option.part is not None:
+        # Foreign names configure other programs too; until our part reads them their being set is no mistake.
+        return None
+    for name in foreign:
+        if environ.get(name):
+            return Given(option, parse(option, environ[name], f"ENV {name}"), f"ENV {name}")
+    return None
+
+
+def _refuse_unknown_keys(flags: Mapping[str, Any]) -> None:
+    for key in flags:
+        if key not in BY_KEY:
+            raise OptionError(f"option {key!r}", "there is no such option", nearest(key, BY_KEY))
+
+
+def _refuse_unknown_names(environ: Mapping[str, str]) -> None:
+    # Only the long prefix is ours alone. RL_ is short and common, so an unknown RL_ name is somebody else's.
+    known = {name for option in OPTIONS for name in option.env_names}
+    for name in sorted(environ):
+        if name.startswith(OWN_PREFIX) and name not in known:
+            ours = [other for other in known if other.startswith(OWN_PREFIX)]
+            raise OptionError(f"ENV {name}", "no option has that name", nearest(name, ours))

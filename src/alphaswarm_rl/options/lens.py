@@ -1,0 +1,112 @@
+"""Writing option values into the plain data of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.core.component import RLComponent
+from alphaswarm_rl.core.errors import OptionError, UnknownComponent
+from alphaswarm_rl.core.hashing import canonical_fields
+from alphaswarm_rl.options.faces import Given
+
+#: The environment that any Gymnasium id is an id of.
+_ANY_GYMNASIUM_ENV = "gymnasium"
+
+
+@dataclass(frozen=True)
+class Written:
+    """One value that was written: where, by which face, and what the user should know about it."""
+
+    path: str
+    source: str
+    notices: tuple[str, ...] = ()
+
+
+def write_all(data: dict[str, Any], values: Iterable[Given]) -> list[Written]:
+    """Writes the values into the data, in place; a change of class comes before the new class's parameters."""
+    ordered = sorted(values, key=lambda given: given.option.path not in {"env", "agent.class"})
+    return [_write(data, given) for given in ordered]
+
+
+def put(data: dict[str, Any], path: str, value: Any) -> None:
+    """Writes a value at a dotted path, making the mappings on the way."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        data = data.setdefault(parent, {})
+    data[last] = value
+
+
+def look(data: Any, path: str) -> Any:
+    """The value at a dotted path."""
+    for part in path.split("."):
+        data = data[part]
+    return data
+
+
+def _write(data: dict[str, Any], given: Given) -> Written:
+    path = given.option.path
+    if path == "env":
+        return _write_env(data, given)
+    if path == "agent.class":
+        return _write_algorithm(data, given)
+    if path.startswith("agent.") and data.get("agent") is None:
+        raise OptionError(
+            f"option {given.option.key} ({given.source})",
+            "the spec has no agent that could take it",
+            "Choose one: --algorithm ppo.",
+        )
+    put(data, path, given.value)
+    return Written(path, given.source)
+
+
+def _write_env(data: dict[str, Any], given: Given) -> Written:
+    old = data.get("env")
+    try:
+        cls, kwargs = catalogue.expand("env", given.value, {})
+        alias, path = cls.rl_alias, "env.class"
+    except UnknownComponent:
+        # Whatever the catalogue does not know is a Gymnasium id; that environment says so if it is none.
+        alias, kwargs, path = _ANY_GYMNASIUM_ENV, {"id": given.value}, "env.kwargs.id"
+    kept = old["kwargs"] if old is not None and old["class"] == alias else {}
+    data["env"] = {"class": alias, "kwargs": {**kept, **kwargs}}
+    return Written(path, given.source)
+
+
+def _write_algorithm(data: dict[str, Any], given: Given) -> Written:
+    try:
+        cls, kwargs = catalogue.expand("agent", given.value, {})
+    except UnknownComponent as error:
+        raise OptionError(
+            f"option {given.option.key} ({given.source})", f"{error.what}: {error.why}", error.remedy
+        ) from error
+    old = data.get("agent")
+    kept: dict[str, Any] = {}
+    notices: tuple[str, ...] = ()
+    if old is not None and old["class"] == cls.rl_alias:
+        kept = old["kwargs"]
+    elif old is not None:
+        chosen = _chosen(catalogue.get("agent", old["class"]), old["kwargs"])
+        known = {name for field, info in cls.Config.model_fields.items() for name in (field, info.alias)}
+        kept = {name: value for name, value in chosen.items() if name in known}
+        left = [f"{name}={value}" for name, value in chosen.items() if name not in known]
+        if left:
+            notices = (
+                f"agent {old['class']} -> {cls.rl_alias}: left behind {', '.join(left)}, which {cls.rl_alias} has not",
+            )
+    data["agent"] = {"class": cls.rl_alias, "kwargs": {**kept, **kwargs}}
+    return Written("agent.class", given.source, notices)
+
+
+def _chosen(cls: type[RLComponent], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that somebody chose: a canonical spec also writes out those at the class's default."""
+    required = {info.alias or name for name, info in cls.Config.model_fields.items() if info.is_required()}
+    needed = {name: value for name, value in kwargs.items() if name in required}
+    defaults = canonical_fields(cls.Config.model_validate(needed))
+    return {
+        name: value
+        for name, value in kwargs.items()
+        if name in required or name not in defaults or defaults[name] != value
+    }

@@ -1,0 +1,90 @@
+"""From the faces to the settings: where and how the system runs on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from alphaswarm_rl.core.errors import OptionError, SpecError
+from alphaswarm_rl.core.model import explain
+from alphaswarm_rl.core.yaml import load_yaml_file
+from alphaswarm_rl.options.faces import Given, read_faces, refuse_absent_part
+from alphaswarm_rl.options.lens import look, put
+from alphaswarm_rl.options.table import BY_KEY, OPTIONS
+from alphaswarm_rl.settings import Settings
+
+SETTINGS_FILE = "settings.yaml"
+
+_SETTINGS_OPTIONS = tuple(option for option in OPTIONS if option.target == "settings")
+_HOME = BY_KEY["home.folder"]
+
+
+def load_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None = None) -> Settings:
+    """The settings: flag before ENV before file before default.
+
+    Args:
+        flags: Values by option key, as text or typed; None is not a value. Spec options are passed over.
+        environ: The environment variables.
+        file: A settings file; None takes `settings.yaml` in the home folder where there is one.
+    """
+    given = read_faces(_SETTINGS_OPTIONS, flags, environ)
+    home = next((item.value for item in given if item.option is _HOME), _HOME.default)
+    path = file or home / SETTINGS_FILE
+    data = _read_file(path, chosen=file is not None)
+    overridden = {item.option.path for item in given}
+    for option in _SETTINGS_OPTIONS:
+        if option.path not in overridden and (value := _in_file(data, option.path)) is not _ABSENT:
+            refuse_absent_part(Given(option, value, f"settings file {str(path)!r}"))
+    for item in given:
+        refuse_absent_part(item)
+        put(data, item.option.path, item.value)
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        raise _blame(given, error) from error
+
+
+_ABSENT = object()
+
+
+def _in_file(data: dict[str, Any], path: str) -> Any:
+    try:
+        return look(data, path)
+    except KeyError:
+        return _ABSENT
+
+
+def _read_file(path: Path, *, chosen: bool) -> dict[str, Any]:
+    """What a settings file sets, typed, as nested mappings; a file that nobody chose need not be there."""
+    if not chosen and not path.exists():
+        return {}
+    try:
+        data = load_yaml_file(path)
+    except SpecError as error:
+        raise OptionError(error.what, error.why, error.remedy) from error
+    what = f"settings file {str(path)!r}"
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise OptionError(what, "it is not a mapping", "Write sections of settings, such as store: {keep_last: 5}.")
+    if not chosen and "home" in data:
+        raise OptionError(
+            what, "it cannot say where the home folder is: it lies in it", "Use --home or ALPHASWARM_RL_HOME."
+        )
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        raise OptionError(what, explain(error), "Mend the file; `rl options` lists every setting.") from error
+    return settings.model_dump(exclude_unset=True)
+
+
+def _blame(given: list[Given], error: ValidationError) -> OptionError:
+    # The file alone was valid and settings know nothing of each other, so each mistake is one option's value.
+    places = [".".join(str(part) for part in detail["loc"]) for detail in error.errors(include_url=False)]
+    guilty = [item for item in given if item.option.path in places]
+    named = ", ".join(f"{item.option.key} ({item.source})" for item in guilty)
+    wants = "; ".join(f"{item.option.key} takes {item.option.type.wants}" for item in guilty)
+    return OptionError(f"option {named}", explain(error), f"Change it: {wants}.")

@@ -1,0 +1,202 @@
+"""The one table of options: every row is a Nix option, an ENV name and a flag for one field.
+
+Rows follow the pipeline. A field of the settings takes its type, default and description from there. Adding an option
+means adding a row; the readers, the command line, the listings and the Nix module follow from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alphaswarm_rl.options.option import Feature, Option, snake
+from alphaswarm_rl.options.types import (
+    BOOLEAN,
+    BOUNDS,
+    INTEGER,
+    INTEGERS,
+    NUMBER,
+    SCIENTIFIC,
+    SEED,
+    STRATEGY,
+    TEXT,
+    OptionType,
+    choice,
+    or_null,
+    type_of,
+)
+from alphaswarm_rl.settings import Settings
+
+FEATURES = (
+    Feature("Env", "Environment definition (Gym/Gymnasium)", "EnvSpec → Env", "Computation", "ENV"),
+    Feature("Obs", "Observation/state space & preprocessing", "RawObs → ProcessedObs", "Computation", "OBS"),
+    Feature("Feature", "Feature engineering & embeddings", "Obs → Features", "Computation", "FEAT"),
+    Feature("Agent", "Policy/algorithm selection", "(Obs, Action) → Policy", "Computation", "AGENT"),
+    Feature("Train", "Training loop & hyperparameters", "(Env, Agent) → Model", "Computation", "TRAIN"),
+    Feature("Eval", "Evaluation & validation", "(Model, Env) → Metrics", "Computation", "EVAL"),
+    Feature("Infer", "Inference/deployment", "(Model, Obs) → Action", "Computation", "INFER"),
+    Feature("Store", "Experiment tracking", "Experiment → Artifacts", "Information", "STORE"),
+    Feature("Registry", "Model metadata & validation", "Model → Metadata", "Information", "REGISTRY"),
+    Feature("Metrics", "Runtime telemetry (reward, loss)", "Step → Metrics", "Signal", "METRICS"),
+    Feature("Traces", "Episode/step spans", "Episode → Trace", "Signal", "TRACES"),
+    Feature("Logs", "Structured events", "Event → Log", "Signal", "LOGS"),
+    Feature("Trajectory", "Step-by-step tables", "Step → Rows", "Information", "TRAJECTORY"),
+    Feature("Home", "Home folder & ledger", "Run → Ledger", "Information", "HOME"),
+)
+
+_TRACKING = "experiment tracking"
+_REGISTRY = "the model registry"
+_TELEMETRY = "telemetry"
+_DATA_PLANE = "the data plane"
+
+_by_name = {feature.name: feature for feature in FEATURES}
+
+
+def _env_names(feature: str, name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    # The rule's name is the canonical one where no document gives another, and an alias of it otherwise. A name that
+    # has the long prefix already stands alone.
+    if names and names[0].startswith("ALPHASWARM_"):
+        return names
+    return tuple(dict.fromkeys([*names, f"RL_{_by_name[feature].prefix}_{snake(name).upper()}"]))
+
+
+def _spec(
+    feature: str, name: str, flag: str, path: str, default: Any, type_: OptionType, description: str, *env: str
+) -> Option:
+    return Option(feature, name, "spec", path, default, _env_names(feature, name, env), flag, type_, description)
+
+
+def _setting(feature: str, name: str, flag: str, path: str, *env: str, part: str | None = None) -> Option:
+    model: Any = Settings
+    *sections, last = path.split(".")
+    for section in sections:
+        model = model.model_fields[section].annotation
+    field = model.model_fields[last]
+    return Option(
+        feature=feature,
+        name=name,
+        target="settings",
+        path=path,
+        default=field.default,
+        env=_env_names(feature, name, env),
+        flag=flag,
+        type=type_of(field.annotation),
+        description=field.description,
+        part=part,
+    )
+
+
+_POLICY = choice("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+
+_SPEC_OPTIONS = (
+    _spec("Env", "envId", "--env-id", "env", "CartPole-v1", TEXT,
+          "Environment: a Gymnasium id, or the alias of an environment in the catalogue.", "RL_ENV_ID"),
+    _spec("Env", "nEnvs", "--n-envs", "training.n_envs", 4, INTEGER, "Environments stepped together.", "RL_ENV_N_ENVS"),
+    _spec("Env", "seed", "--seed", "training.seed", None, or_null(SEED),
+          "Seed of the run; null means 0, and random draws one that the run's row keeps."),
+    _spec("Obs", "normalize", "--obs-normalize", "obs.normalize", "running", STRATEGY,
+          "How observations are standardised; true means running and false none.", "RL_OBS_NORMALIZE"),
+    _spec("Obs", "clipRange", "--obs-clip-range", "obs.clip_range", 10.0, or_null(BOUNDS),
+          "Bounds of the observations; one number c means [-c, c]."),
+    _spec("Obs", "stackFrames", "--stack-frames", "obs.stack_frames", None, or_null(INTEGER),
+          "How many of the newest observations are seen together."),
+    _spec("Feature", "encoder", "--encoder", "agent.kwargs.encoder", "mlp", or_null(TEXT),
+          "Network that turns observations into features: mlp, cnn or a backbone's alias; null: the policy's own.",
+          "RL_FEAT_ENCODER", "RL_FEATURE_ENCODER"),
+    _spec("Feature", "embedDim", "--embed-dim", "agent.kwargs.embed_dim", 64, INTEGER,
+          "Width of the features.", "RL_FEAT_EMBED_DIM", "RL_FEATURE_EMBED_DIM"),
+    _spec("Agent", "algorithm", "--algorithm", "agent.class", "ppo", TEXT,
+          "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac, td3 and others.", "RL_AGENT_ALGORITHM"),
+    _spec("Agent", "policyType", "--policy-type", "agent.kwargs.policy_type", "MlpPolicy", _POLICY,
+          "Kind of policy network.", "RL_AGENT_POLICY_TYPE", "RL_AGENT_POLICY"),
+    _spec("Agent", "netArch", "--net-arch", "agent.kwargs.net_arch", (64, 64), INTEGERS,
+          "Widths of the policy's hidden layers.", "RL_AGENT_NET_ARCH"),
+    _spec("Train", "totalTimesteps", "--total-timesteps", "training.total_timesteps", 100_000, INTEGER,
+          "Transitions over all environments.", "RL_TRAIN_TOTAL_TIMESTEPS", "RL_TRAIN_TIMESTEPS"),
+    _spec("Train", "learningRate", "--learning-rate", "agent.kwargs.learning_rate", 3e-4, SCIENTIFIC,
+          "Learning rate.", "RL_TRAIN_LEARNING_RATE", "RL_TRAIN_LR"),
+    _spec("Train", "batchSize", "--batch-size", "agent.kwargs.batch_size", 64, INTEGER,
+          "Transitions per gradient step.", "RL_TRAIN_BATCH_SIZE"),
+    _spec("Train", "gamma", "--gamma", "agent.kwargs.gamma", 0.99, NUMBER, "Discount factor.", "RL_TRAIN_GAMMA"),
+    _spec("Eval", "episodes", "--episodes", "evaluation.episodes", 10, INTEGER,
+          "Episodes of one evaluation.", "RL_EVAL_EPISODES"),
+    _spec("Eval", "deterministic", "--deterministic", "evaluation.deterministic", True, BOOLEAN,
+          "Whether the policy acts without drawing.", "RL_EVAL_DETERMINISTIC"),
+    _spec("Eval", "render", "--render", "evaluation.render", False, BOOLEAN,
+          "Whether the first episode is kept as a moving picture."),
+)  # fmt: skip
+
+_SETTINGS_OPTIONS = (
+    _setting("Train", "logDir", "--log-dir", "log_dir", "RL_TRAIN_LOG_DIR"),
+    _setting("Infer", "modelPath", "--model-path", "infer.model_path", "RL_INFER_MODEL_PATH"),
+    _setting("Infer", "device", "--device", "infer.device", "RL_INFER_DEVICE"),
+    _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND", part=_TRACKING),
+    _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI", part=_TRACKING),
+    _setting("Store", "experimentName", "--experiment-name", "store.experiment_name", part=_TRACKING),
+    _setting("Store", "runName", "--run-name", "store.run_name"),
+    _setting("Store", "modelDir", "--model-dir", "store.model_dir", "RL_STORE_MODEL_DIR"),
+    _setting("Store", "checkpointFreq", "--checkpoint-freq", "store.checkpoint_freq", "RL_STORE_CHECKPOINT_FREQ"),
+    _setting("Store", "keepLast", "--keep-last", "store.keep_last"),
+    _setting("Registry", "enable", "--registry", "registry.enable", part=_REGISTRY),
+    _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB", part=_REGISTRY),
+    _setting("Registry", "minReward", "--min-reward", "registry.min_reward", part=_REGISTRY),
+    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", part=_REGISTRY),
+    _setting("Registry", "keepTopN", "--keep-top-n", "registry.keep_top_n", part=_REGISTRY),
+    _setting("Registry", "maxAge", "--max-age", "registry.max_age", part=_REGISTRY),
+    _setting("Metrics", "enable", "--metrics", "metrics.enable", part=_TELEMETRY),
+    _setting("Metrics", "endpoint", "--metrics-endpoint", "metrics.endpoint",
+             "OTEL_EXPORTER_OTLP_ENDPOINT", part=_TELEMETRY),
+    _setting("Metrics", "protocol", "--metrics-protocol", "metrics.protocol",
+             "OTEL_EXPORTER_OTLP_PROTOCOL", part=_TELEMETRY),
+    _setting("Metrics", "exportInterval", "--metrics-interval", "metrics.export_interval",
+             "RL_METRICS_INTERVAL", part=_TELEMETRY),
+    _setting("Metrics", "trackReward", "--track-reward", "metrics.track_reward", part=_TELEMETRY),
+    _setting("Metrics", "trackLoss", "--track-loss", "metrics.track_loss", part=_TELEMETRY),
+    _setting("Metrics", "trackEntropy", "--track-entropy", "metrics.track_entropy", part=_TELEMETRY),
+    _setting("Metrics", "trackFps", "--track-fps", "metrics.track_fps", part=_TELEMETRY),
+    _setting("Metrics", "granularity", "--metrics-granularity", "metrics.granularity", part=_TELEMETRY),
+    _setting("Traces", "enable", "--traces", "traces.enable", part=_TELEMETRY),
+    _setting("Traces", "endpoint", "--traces-endpoint", "traces.endpoint",
+             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", part=_TELEMETRY),
+    _setting("Traces", "sampleRate", "--trace-sample-rate", "traces.sample_rate", part=_TELEMETRY),
+    _setting("Traces", "traceEpisodes", "--trace-episodes", "traces.trace_episodes",
+             "RL_TRACES_EPISODES", part=_TELEMETRY),
+    _setting("Traces", "traceSteps", "--trace-steps", "traces.trace_steps", "RL_TRACES_STEPS", part=_TELEMETRY),
+    _setting("Traces", "traceEvals", "--trace-evals", "traces.trace_evals", "RL_TRACES_EVALS", part=_TELEMETRY),
+    _setting("Logs", "enable", "--logs", "logs.enable", part=_TELEMETRY),
+    _setting("Logs", "endpoint", "--logs-endpoint", "logs.endpoint",
+             "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", part=_TELEMETRY),
+    _setting("Logs", "level", "--log-level", "logs.level"),
+    _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
+             "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", part=_DATA_PLANE),
+    _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",
+             "ALPHASWARM_RL_TRAJECTORY_TABLE", part=_DATA_PLANE),
+    _setting("Trajectory", "equityTable", "--equity-table", "trajectory.equity_table",
+             "ALPHASWARM_RL_EQUITY_TABLE", part=_DATA_PLANE),
+    _setting("Trajectory", "actionLogTable", "--action-log-table", "trajectory.action_log_table",
+             "ALPHASWARM_RL_ACTION_LOG_TABLE", part=_DATA_PLANE),
+    _setting("Trajectory", "rewardDecompTable", "--reward-decomp-table", "trajectory.reward_decomp_table",
+             "ALPHASWARM_RL_REWARD_DECOMP_TABLE", part=_DATA_PLANE),
+    _setting("Trajectory", "persist", "--persist-trajectories", "trajectory.persist",
+             "ALPHASWARM_RL_PERSIST_TRAJECTORIES", part=_DATA_PLANE),
+    _setting("Trajectory", "flushRows", "--trajectory-flush-rows", "trajectory.flush_rows",
+             "ALPHASWARM_RL_TRAJECTORY_FLUSH_ROWS", part=_DATA_PLANE),
+    _setting("Trajectory", "requireIceberg", "--require-iceberg", "trajectory.require_iceberg",
+             "ALPHASWARM_RL_REQUIRE_ICEBERG", part=_DATA_PLANE),
+    _setting("Home", "folder", "--home", "home", "ALPHASWARM_RL_HOME"),
+    _setting("Home", "dbUrl", "--db-url", "ledger.url", "ALPHASWARM_RL_DB_URL"),
+    _setting("Home", "episodeRate", "--episode-rate", "ledger.episode_rate"),
+    _setting("Home", "haltPollSeconds", "--halt-poll-seconds", "ledger.halt_poll_seconds"),
+    _setting("Home", "haltSilenceSeconds", "--halt-silence-seconds", "ledger.halt_silence_seconds"),
+    _setting("Home", "heartbeatSeconds", "--heartbeat-seconds", "ledger.heartbeat_seconds"),
+)  # fmt: skip
+
+#: Every option, in the order of the pipeline.
+OPTIONS: tuple[Option, ...] = tuple(
+    option for feature in FEATURES for option in (*_SPEC_OPTIONS, *_SETTINGS_OPTIONS) if option.feature == feature.name
+)
+BY_KEY = {option.key: option for option in OPTIONS}
+
+
+def options_of(feature: Feature) -> tuple[Option, ...]:
+    """The options of one feature."""
+    return tuple(option for option in OPTIONS if option.feature == feature.name)

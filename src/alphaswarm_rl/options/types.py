@@ -1,0 +1,181 @@
+"""What values options take, and how each is read; one reader serves every face."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+
+@dataclass(frozen=True)
+class OptionType:
+    """The values an option takes.
+
+    Attributes:
+        name: How listings call it, such as `integer` or `grpc | http`.
+        wants: The same for a sentence, such as "an integer".
+        nix: The type of the Nix module system.
+        read: From a text or an already typed value to the value; a ValueError says why not.
+        choices: Every value, where they can be counted.
+    """
+
+    name: str
+    wants: str
+    nix: str
+    read: Callable[[Any], Any]
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether its flag is a pair `--x/--no-x`."""
+        return self is BOOLEAN
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")  # noqa: TRY004  (readers raise ValueError alone)
+    return value
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError(f"{value!r} is not a path")
+    return Path(value)
+
+
+def _integer(value: Any) -> int:
+    try:
+        if isinstance(value, bool | float):
+            raise TypeError
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{value!r} is not an integer") from error
+
+
+def _number(value: Any) -> float:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{value!r} is not a number") from error
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not finite")
+    return number
+
+
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _boolean(value: Any) -> bool:
+    word = str(value).strip().lower()
+    if word not in _WORDS:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return _WORDS[word]
+
+
+def _list(value: Any, item: Callable[[Any], Any]) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{value!r} is not a JSON list") from error
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{value!r} is not a list")  # noqa: TRY004
+    return tuple(item(part) for part in value)
+
+
+def _integers(value: Any) -> tuple[int, ...]:
+    return _list(value, _integer)
+
+
+def _bounds(value: Any) -> float | tuple[float, ...]:
+    # One number c means the pair [-c, c]; the spec writes the pair out.
+    if isinstance(value, list | tuple) or (isinstance(value, str) and value.lstrip().startswith("[")):
+        pair = _list(value, _number)
+        if len(pair) != 2:
+            raise ValueError(f"{value!r} is not a pair")
+        return pair
+    return _number(value)
+
+
+def _seed(value: Any) -> int | str:
+    return "random" if value == "random" else _integer(value)
+
+
+def _strategy(value: Any) -> str:
+    # The option was a switch once: on means running statistics, off none.
+    word = str(value).strip().lower()
+    if word in _WORDS:
+        return "running" if _WORDS[word] else "none"
+    return _one_of(word, _STRATEGIES)
+
+
+def _one_of(value: Any, choices: tuple[str, ...]) -> str:
+    for choice in choices:
+        if str(value).lower() == choice.lower():
+            return choice
+    raise ValueError(f"{value!r} is not a choice")
+
+
+def choice(*choices: str, read: Callable[[Any], Any] | None = None) -> OptionType:
+    """One of a few words, in any case."""
+    quoted = " ".join(f'"{word}"' for word in choices)
+    return OptionType(
+        name=" | ".join(choices),
+        wants=f"one of {', '.join(choices)}",
+        nix=f"lib.types.enum [ {quoted} ]",
+        read=read or (lambda value: _one_of(value, choices)),
+        choices=choices,
+    )
+
+
+def or_null(type_: OptionType) -> OptionType:
+    """The same values and null, which a text face writes as the word null."""
+
+    def read(value: Any) -> Any:
+        return None if isinstance(value, str) and value.lower() == "null" else type_.read(value)
+
+    inner = f"({type_.nix})" if " " in type_.nix else type_.nix
+    return replace(
+        type_, name=f"{type_.name} | null", wants=f"{type_.wants} or null", nix=f"lib.types.nullOr {inner}", read=read
+    )
+
+
+_STRATEGIES = ("none", "running", "fixed")
+
+TEXT = OptionType("text", "a text", "lib.types.str", _text)
+#: Text in Nix too: its own path type takes absolute paths alone, and ours are read as below the home folder.
+PATH = OptionType("path", "a path", "lib.types.str", _path)
+INTEGER = OptionType("integer", "an integer", "lib.types.int", _integer)
+NUMBER = OptionType("number", "a number", "lib.types.float", _number)
+#: Text in Nix, whose number literals know no bare exponent such as 3e-4.
+SCIENTIFIC = OptionType("number", "a number such as 3e-4", "lib.types.str", _number)
+BOOLEAN = OptionType("boolean", "true or false", "lib.types.bool", _boolean)
+INTEGERS = OptionType("list of integers", "a JSON list such as [64, 64]", "lib.types.listOf lib.types.int", _integers)
+BOUNDS = OptionType(
+    "number | pair",
+    "a number or a JSON pair such as [-10, 10]",
+    "lib.types.either lib.types.float (lib.types.listOf lib.types.float)",
+    _bounds,
+)
+SEED = OptionType(
+    "integer | random", "an integer, random", 'lib.types.either lib.types.int (lib.types.enum [ "random" ])', _seed
+)
+STRATEGY = choice(*_STRATEGIES, read=_strategy)
+
+_PLAIN = {str: TEXT, int: INTEGER, float: NUMBER, bool: BOOLEAN, Path: PATH}
+
+
+def type_of(annotation: Any) -> OptionType:
+    """The option type of a declared field's annotation."""
+    if get_origin(annotation) in (Union, UnionType):
+        (inner,) = (part for part in get_args(annotation) if part is not NoneType)
+        return or_null(type_of(inner))
+    if get_origin(annotation) is Literal:
+        return choice(*get_args(annotation))
+    return _PLAIN[annotation]

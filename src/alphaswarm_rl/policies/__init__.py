@@ -1,0 +1,1 @@
+"""Policies that learn nothing: baselines, and rules to compare with."""

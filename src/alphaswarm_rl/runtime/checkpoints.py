@@ -1,0 +1,205 @@
+"""Checkpoints: tensors and JSON in a folder, named by run and step, verified before they are believed.
+
+    <models>/<run id>/<step>/state.safetensors    every array
+    <models>/<run id>/<step>/checkpoint.json      everything else, with the SHA-256 of the arrays
+
+The SHA-256 of `checkpoint.json` is the checkpoint's identity; it holds no clock and no run id, so two runs of one seed
+have the same one. Nothing is ever pickled. A folder appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alphaswarm_rl.core.contracts import State
+from alphaswarm_rl.core.errors import CheckpointError
+
+SCHEMA_VERSION = 1
+_ARRAYS = "state.safetensors"
+_MANIFEST = "checkpoint.json"
+_UNFINISHED = ".unfinished-"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk."""
+
+    path: Path
+    sha256: str
+    timesteps: int
+
+
+@dataclass(frozen=True)
+class LoadedCheckpoint:
+    """A checkpoint that was read and verified."""
+
+    checkpoint: Checkpoint
+    spec: dict[str, Any]
+    seed: int
+    states: dict[str, State]
+
+
+class CheckpointStore:
+    """The one owner of checkpoint files: it writes, verifies and deletes them.
+
+    Args:
+        root: Folder of all runs' checkpoints.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def save(self, run_id: str, timesteps: int, states: Mapping[str, State], *, spec: Mapping[str, Any], seed: int) -> Checkpoint:
+        """Writes a checkpoint; on any failure nothing of it remains and the older ones are untouched."""
+        folder = self.root / run_id
+        final = folder / f"{timesteps:012d}"
+        unfinished = folder / f"{_UNFINISHED}{timesteps:012d}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            digest = _write_arrays(unfinished / _ARRAYS, states)
+            manifest = {
+                "schema_version": SCHEMA_VERSION,
+                "timesteps": timesteps,
+                "seed": seed,
+                "spec": dict(spec),
+                "files": {_ARRAYS: digest},
+                "data": {name: state.data for name, state in states.items()},
+            }
+            text = json.dumps(manifest, sort_keys=True, indent=1)
+            _write_synced(unfinished / _MANIFEST, text.encode())
+            if final.exists():  # a resumed run passes the same step again
+                shutil.rmtree(final)
+            unfinished.rename(final)
+            _sync_folder(folder)
+        except OSError as error:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise CheckpointError(
+                f"checkpoint at step {timesteps} of run {run_id}",
+                f"it cannot be written: {error.strerror or error}",
+                f"Free space below {self.root} or choose another folder with --model-dir, then: rl resume {run_id}.",
+            ) from error
+        return Checkpoint(final, hashlib.sha256(text.encode()).hexdigest(), timesteps)
+
+    def steps(self, run_id: str) -> dict[int, Path]:
+        """The checkpoints of a run by step, oldest first."""
+        folder = self.root / run_id
+        if not folder.is_dir():
+            return {}
+        return {int(path.name): path for path in sorted(folder.iterdir()) if path.name.isdigit()}
+
+    def prune(self, run_id: str, *, keep_last: int, held: Iterable[Path]) -> list[Path]:
+        """Deletes all but the newest `keep_last` and those that somebody holds; says which."""
+        kept = {path.resolve() for path in held}
+        paths = list(self.steps(run_id).values())
+        gone = [path for path in paths[:-keep_last] if path.resolve() not in kept]
+        for path in gone:
+            shutil.rmtree(path)
+        return gone
+
+    def remove(self, run_id: str) -> int:
+        """Deletes everything of a run; says how many bytes that freed."""
+        folder = self.root / run_id
+        freed = folder_size(folder)
+        if folder.exists():
+            shutil.rmtree(folder)
+        return freed
+
+    def unfinished(self) -> list[Path]:
+        """Folders that a killed process left half written."""
+        return sorted(self.root.glob(f"*/{_UNFINISHED}*"))
+
+
+def load_checkpoint(path: Path, *, expected_sha256: str | None = None) -> LoadedCheckpoint:
+    """Reads and verifies a checkpoint; one that was changed since it was written is refused."""
+    try:
+        text = (path / _MANIFEST).read_bytes()
+        digest = hashlib.sha256(text).hexdigest()
+        if expected_sha256 is not None and digest != expected_sha256:
+            raise _tampered(path, f"{_MANIFEST} is not the one the ledger recorded")
+        manifest = json.loads(text)
+        version = manifest["schema_version"]
+        if version > SCHEMA_VERSION:
+            raise CheckpointError(
+                f"checkpoint {str(path)!r}", f"it has schema version {version}, newer than {SCHEMA_VERSION}", "Upgrade alphaswarm-rl."
+            )
+        if _file_sha256(path / _ARRAYS) != manifest["files"][_ARRAYS]:
+            raise _tampered(path, f"{_ARRAYS} does not have the recorded checksum")
+        arrays = _read_arrays(path / _ARRAYS)
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"checkpoint {str(path)!r}", f"{Path(str(error.filename)).name} is not there", "Give the folder of a checkpoint, or a run."
+        ) from error
+    except (OSError, json.JSONDecodeError, KeyError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"checkpoint {str(path)!r}", f"it cannot be read: {error!r}", "Use another checkpoint of the run.") from error
+    states = {
+        name: State({key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}, data)
+        for name, data in manifest["data"].items()
+    }
+    return LoadedCheckpoint(Checkpoint(path, digest, manifest["timesteps"]), manifest["spec"], manifest["seed"], states)
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes of all files below a folder; 0 where there is none."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _write_arrays(path: Path, states: Mapping[str, State]) -> str:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    # `require` copies only what is not contiguous and, unlike ascontiguousarray, keeps 0-d arrays 0-d.
+    arrays = {
+        key: np.require(array, requirements="C") for name, state in states.items() for key, array in state.prefixed(name).items()
+    }
+    try:
+        save_file(arrays, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+    return _file_sha256(path)
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return dict(load_file(path))
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _tampered(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"checkpoint {str(path)!r}", f"it was changed after it was written: {why}", "Use another checkpoint of the run.")

@@ -1,0 +1,134 @@
+"""What surrounds every verb: the run row, its events, its end."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
+from alphaswarm_rl.core.tracing import span
+from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.runtime.events import EventBus, Sink, file_sink, ledger_sink
+from alphaswarm_rl.runtime.halting import HaltWatcher, halt_on_signals
+from alphaswarm_rl.settings import Settings
+
+
+class RunFailed(RunError):
+    """A run that ended in an error which is not the user's."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a verb answers."""
+
+    run_id: str
+    parent_run_id: str | None
+    version_id: str
+    spec_hash: str
+    exec_hash: str
+    target: str
+    status: str
+    seed: int
+    timesteps: int
+    metrics: dict[str, Any]
+    checkpoint: str | None
+    checkpoint_sha256: str | None
+    best_checkpoint: str | None
+    halt_reason: str | None
+    notices: list[str] = field(default_factory=list)
+    overrides: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as JSON."""
+        return asdict(self)
+
+
+@dataclass
+class RunScope:
+    """A run that is under way."""
+
+    run: RunRow
+    bus: EventBus
+    watcher: HaltWatcher
+
+
+@contextmanager
+def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[Sink]) -> Iterator[RunScope]:
+    """Surrounds the work of one run: whatever happens inside, the row and the events tell it."""
+    bus = EventBus(
+        run.id,
+        first_seq=ledger.next_seq(run.id),
+        sinks=[ledger_sink(ledger), file_sink(settings.logs_path / f"{run.id}.jsonl"), *sinks],
+    )
+    with HaltWatcher(ledger, run.id, settings.ledger) as watcher, halt_on_signals(watcher), span("run", run_id=run.id, target=run.target):
+        try:
+            yield RunScope(run, bus, watcher)
+        except KeyboardInterrupt:
+            ledger.finish_run(run.id, "halted", halt_reason="interrupted at once", halt_checks=watcher.checks)
+            bus.emit("halted", reason="interrupted at once")
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            ledger.finish_run(run.id, "failed", error=reason, halt_checks=watcher.checks)
+            bus.emit("error", error=reason, traceback=traceback.format_exc())
+            if isinstance(error, AlphaSwarmError):
+                error.add_note(run.id)
+                raise
+            failed = RunFailed(f"run {run.id}", f"it failed with {reason}", f"See: rl runs events {run.id}; --debug shows the traceback.")
+            failed.add_note(run.id)
+            raise failed from error
+
+
+def finish(ledger: Ledger, scope: RunScope, *, metrics: dict[str, Any], timesteps: int, **columns: Any) -> None:
+    """Ends a run as it ended: halted when a halt was asked for, completed otherwise."""
+    halted = scope.watcher.reason
+    ledger.finish_run(
+        scope.run.id,
+        "halted" if halted else "completed",
+        timesteps=timesteps,
+        halt_checks=scope.watcher.checks,
+        halt_reason=halted,
+        result_summary=metrics,
+        mean_reward=metrics.get("mean_reward"),
+        total_reward=metrics.get("total_reward"),
+        **columns,
+    )
+    if halted:
+        scope.bus.emit("halted", reason=halted, timesteps=timesteps)
+    else:
+        scope.bus.emit("done", timesteps=timesteps, metrics=metrics)
+
+
+def result_of(run: RunRow) -> RunResult:
+    """The answer that a run's row gives."""
+    return RunResult(
+        run_id=run.id,
+        parent_run_id=run.parent_run_id,
+        version_id=run.version_id,
+        spec_hash=run.spec_hash,
+        exec_hash=run.exec_hash,
+        target=run.target,
+        status=run.status,
+        seed=run.seed,
+        timesteps=run.timesteps,
+        metrics=run.result_summary or {},
+        checkpoint=run.checkpoint,
+        checkpoint_sha256=run.checkpoint_sha256,
+        best_checkpoint=run.best_checkpoint,
+        halt_reason=run.halt_reason,
+        notices=list(run.notices or []),
+        overrides=dict(run.overrides or {}),
+    )
+
+
+def refuse_if_halted(ledger: Ledger, run_id: str | None) -> None:
+    """Refuses to start anything while the kill switch is engaged."""
+    reason = ledger.halt_reason(run_id or "")
+    if reason is not None:
+        raise RunError("the kill switch", f"it is engaged: {reason}", "Release it first: rl halt --release --reason WHY.")
+

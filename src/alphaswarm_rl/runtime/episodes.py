@@ -1,0 +1,108 @@
+"""Episode statistics: our own, because Gymnasium's vector wrapper miscounts in SAME_STEP mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from alphaswarm_rl.core.contracts import AnyVectorEnv, State
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode."""
+
+    number: int
+    env_idx: int
+    timesteps: int
+    reward: float
+    length: int
+
+
+class EpisodeTracker(VectorEnv[Any, Any, Any]):
+    """Passes everything through and keeps count of episodes and transitions.
+
+    Args:
+        env: The environment to watch.
+    """
+
+    def __init__(self, env: AnyVectorEnv) -> None:
+        self.env = env
+        self.num_envs = env.num_envs
+        self.metadata = env.metadata
+        self.render_mode = env.render_mode
+        self.spec = env.spec
+        self.single_observation_space = env.single_observation_space
+        self.single_action_space = env.single_action_space
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+        self.transitions = 0
+        self.finished = 0
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        self._episodes: list[Episode] = []
+        self._recent: list[float] = []
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Starts every environment; unfinished episodes are forgotten."""
+        self._returns[:] = 0
+        self._lengths[:] = 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """One step of all environments."""
+        result = self.env.step(actions)
+        _, rewards, terminated, truncated, _ = result
+        self._returns += rewards
+        self._lengths += 1
+        self.transitions += self.num_envs
+        ended = terminated | truncated
+        if ended.any():
+            for index in np.flatnonzero(ended):
+                reward = float(self._returns[index])
+                self._episodes.append(Episode(self.finished, int(index), self.transitions, reward, int(self._lengths[index])))
+                self._recent.append(reward)
+                self.finished += 1
+            del self._recent[:-100]
+            self._returns[ended] = 0
+            self._lengths[ended] = 0
+        return result
+
+    def take(self) -> list[Episode]:
+        """The episodes that finished since the last call."""
+        episodes, self._episodes = self._episodes, []
+        return episodes
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Mean return of the last 100 episodes; None before the first has finished."""
+        return float(np.mean(self._recent)) if self._recent else None
+
+    def get_state(self) -> State:
+        """Counters and running sums."""
+        return State(
+            {"returns": self._returns.copy(), "lengths": self._lengths.copy(), "recent": np.array(self._recent)},
+            {"transitions": self.transitions, "finished": self.finished},
+        )
+
+    def set_state(self, state: State, *, episodes_go_on: bool) -> None:
+        """Continues the counting; running sums only where the environment itself continues its episodes."""
+        self.transitions = state.data["transitions"]
+        self.finished = state.data["finished"]
+        self._recent = state.arrays["recent"].tolist()
+        if episodes_go_on:
+            self._returns[:] = state.arrays["returns"]
+            self._lengths[:] = state.arrays["lengths"]
+
+    def close(self, **kwargs: Any) -> None:
+        """Closes the environment."""
+        self.env.close(**kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        # Whatever else an environment offers (action_masks, get_state's inner parts, render) stays reachable.
+        if name.startswith("__") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)

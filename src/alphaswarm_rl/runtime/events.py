@@ -1,0 +1,82 @@
+"""The event bus of a run: every event has a sequence number, and every sink sees the same events in the same order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from alphaswarm_rl.ledger import Ledger
+
+#: The stages in the order in which a run can pass them.
+STAGES = ("start", "data.loaded", "env.built", "agent.built", "train.step", "train.checkpoint", "eval.step", "done", "error", "halted")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run."""
+
+    run_id: str
+    seq: int
+    stage: str
+    ts: datetime
+    payload: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The event as JSON."""
+        return {"run_id": self.run_id, "seq": self.seq, "stage": self.stage, "ts": self.ts.isoformat(), **self.payload}
+
+
+class Sink(Protocol):
+    """Whoever wants to see events."""
+
+    def __call__(self, event: Event) -> None:
+        """Takes one event."""
+        ...
+
+
+class EventBus:
+    """Numbers events and hands them to the sinks.
+
+    Args:
+        run_id: The run they belong to.
+        first_seq: Number of the next event; a resumed run goes on where it stopped.
+        sinks: Who sees them; the first one is the ledger, so nothing is shown that is not stored.
+    """
+
+    def __init__(self, run_id: str, *, first_seq: int, sinks: list[Sink]) -> None:
+        self.run_id = run_id
+        self._next = first_seq
+        self._sinks = sinks
+
+    def emit(self, stage: str, **payload: Any) -> None:
+        """Sends one event."""
+        if stage not in STAGES:
+            raise ValueError(f"unknown stage {stage!r}")
+        event = Event(self.run_id, self._next, stage, datetime.now(UTC), payload)
+        self._next += 1
+        for sink in self._sinks:
+            sink(event)
+
+
+def ledger_sink(ledger: Ledger) -> Sink:
+    """Stores events in the ledger."""
+
+    def store(event: Event) -> None:
+        ledger.append_event(event.run_id, event.seq, event.stage, event.ts, dict(event.payload))
+
+    return store
+
+
+def file_sink(path: Path) -> Sink:
+    """Appends events as JSON lines to a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(event: Event) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event.as_dict()) + "\n")
+
+    return write

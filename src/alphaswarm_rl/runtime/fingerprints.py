@@ -1,0 +1,90 @@
+"""What a run row pins of code and machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from functools import cache
+from importlib.metadata import distributions, version
+from pathlib import Path
+from typing import Any
+
+import alphaswarm_rl
+
+
+@cache
+def code_fingerprint() -> dict[str, Any]:
+    """Package version, git commit where the source lies in a checkout, and a hash of every installed distribution."""
+    installed = sorted({f"{dist.metadata['Name'].lower()}=={dist.version}" for dist in distributions()})
+    return {
+        "version": version("alphaswarm-rl"),
+        "git_commit": _git_commit(Path(alphaswarm_rl.__file__).parent),
+        "lock_hash": hashlib.sha256("\n".join(installed).encode()).hexdigest(),
+    }
+
+
+def _git_commit(folder: Path) -> str | None:
+    git = shutil.which("git")
+    if git is None or not any((parent / ".git").exists() for parent in folder.parents):
+        return None
+    commit = _git(git, folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    return commit + ("-dirty" if _git(git, folder, "status", "--porcelain", "--", ".") else "")
+
+
+def _git(git: str, folder: Path, *arguments: str) -> str | None:
+    done = subprocess.run([git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False)  # noqa: S603
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def machine_fingerprint(device: str) -> dict[str, Any]:
+    """CPU, instruction sets, threads and device: what bit-for-bit equality depends on."""
+    import torch
+
+    return {
+        "system": platform.system(),
+        "arch": platform.machine(),
+        "cpu": _cpu_model(),
+        "isa": torch.backends.cpu.get_cpu_capability(),
+        "cores": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "device": device if device == "cpu" else f"{device}: {torch.cuda.get_device_name() if device == 'cuda' else device}",
+    }
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def resolve_device(wanted: str) -> str:
+    """The device that a setting means on this machine; one that is not there is an error."""
+    import torch
+
+    from alphaswarm_rl.core.errors import OptionError
+
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if wanted == "auto":
+        return next((name for name in ("cuda", "mps") if available[name]), "cpu")
+    if not available[wanted]:
+        raise OptionError(f"device {wanted!r}", "this machine has none that torch can use", "Use --device cpu or auto.")
+    return wanted
+
+
+def component_drift(stored: dict[str, int], current: dict[str, int]) -> list[str]:
+    """Which components behave differently from when the version was first stored."""
+    return [
+        f"code differs: {name.partition(':')[2]} {stored[name]} -> {current.get(name, 'gone')}"
+        for name in sorted(stored)
+        if current.get(name) != stored[name]
+    ]

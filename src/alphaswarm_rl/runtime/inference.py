@@ -1,0 +1,123 @@
+"""Answering observations with a trained policy, outside any environment loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
+from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.runtime.building import Builder, load_preprocessing
+from alphaswarm_rl.runtime.checkpoints import LoadedCheckpoint, load_checkpoint
+from alphaswarm_rl.runtime.fingerprints import resolve_device
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The policy's action for one observation."""
+
+    action: Any
+    checkpoint_sha256: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as JSON."""
+        return {"action": self.action, "checkpoint_sha256": self.checkpoint_sha256}
+
+
+class Inference:
+    """A policy that answers a stream of observations, one episode after another.
+
+    Args:
+        loaded: The verified checkpoint.
+        settings: The device.
+        deterministic: Whether it acts without drawing.
+    """
+
+    def __init__(self, loaded: LoadedCheckpoint, settings: Settings, *, deterministic: bool = True) -> None:
+        spec = RLExperimentSpec.from_data(loaded.spec, source=f"checkpoint {loaded.checkpoint.path}")
+        refuse_absent(spec)
+        self.spec = spec
+        self.deterministic = deterministic
+        self.checkpoint = loaded.checkpoint
+        builder = Builder(spec, seed=loaded.seed, device=resolve_device(settings.infer.device))
+        # The environment is built for its spaces alone; it is never stepped.
+        self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=spec.evaluation.window)
+        self._learner = builder.build_learner(self._env)
+        self._learner.set_state(loaded.states["learner"])
+        load_preprocessing(self._env, loaded.states.get("preprocessing"))
+        self._memory: Any = None
+        self._starts = True
+
+    @classmethod
+    def open(cls, settings: Settings, *, run: str | None = None, deterministic: bool = True) -> Inference:
+        """The policy of the settings' model path, of a run, or of the newest run that has a checkpoint."""
+        if run is None and settings.infer.model_path is not None:
+            path = settings.infer.model_path.expanduser()
+            return cls(load_checkpoint(path, expected_sha256=_recorded(settings, path)), settings, deterministic=deterministic)
+        with Ledger.open(settings) as ledger:
+            if run is not None:
+                row = ledger.run(run)
+            else:
+                trained = [row for row in ledger.runs(target="train") if row.checkpoint is not None]
+                if not trained:
+                    raise RunError("inference", "no run has a checkpoint yet", "Train one: rl train SPEC.")
+                row = trained[0]
+        if row.checkpoint is None or row.removed_at is not None:
+            raise RunError(f"run {row.id}", "it has no checkpoint", "Use a run that trained and was not removed.")
+        loaded = load_checkpoint(Path(row.checkpoint), expected_sha256=row.checkpoint_sha256)
+        return cls(loaded, settings, deterministic=deterministic)
+
+    def answer(self, observation: Any, *, episode_start: bool = False) -> Answer:
+        """The action for one observation as it comes from the environment, before any preprocessing.
+
+        Args:
+            observation: Numbers in the shape of the environment's observation space; a mapping for a Dict space.
+            episode_start: Whether an episode begins here; frame stacks and memories start anew.
+        """
+        space = self._raw_space()
+        batch = _as_batch(observation, space)
+        starts = np.array([episode_start or self._starts])
+        self._starts = False
+        if isinstance(self._env, PreprocessedEnv):
+            batch = self._env.apply(batch, starts)
+        action, self._memory = self._learner.predict(batch, self._memory, starts, deterministic=self.deterministic)
+        return Answer(np.asarray(action)[0].tolist(), self.checkpoint.sha256)
+
+    def _raw_space(self) -> spaces.Space[Any]:
+        env = self._env.env if isinstance(self._env, PreprocessedEnv) else self._env
+        return env.single_observation_space
+
+    def close(self) -> None:
+        """Frees the environment."""
+        self._env.close()
+
+
+def _as_batch(observation: Any, space: spaces.Space[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        if not isinstance(observation, dict) or set(observation) != set(space.spaces):
+            raise RunError("the observation", f"a mapping with the keys {sorted(space.spaces)} is needed", "Send such a mapping.")
+        return {key: _as_batch(observation[key], part) for key, part in space.spaces.items()}
+    try:
+        array = np.asarray(observation, dtype=space.dtype)
+    except (TypeError, ValueError) as error:
+        raise RunError("the observation", f"it is not an array of numbers: {error}", f"Send one of shape {space.shape}.") from error
+    if array.shape != space.shape:
+        raise RunError("the observation", f"its shape is {array.shape}", f"Send one of shape {space.shape}.")
+    if not np.isfinite(array).all():
+        raise RunError("the observation", "it holds NaN or infinity", "Send finite numbers.")
+    return array[None]
+
+
+def _recorded(settings: Settings, path: Path) -> str | None:
+    """The checksum that the ledger holds of a checkpoint, if it knows the folder."""
+    with Ledger.open(settings) as ledger:
+        rows = ledger.runs(target="train", limit=1000)
+    resolved = path.resolve()
+    return next((row.checkpoint_sha256 for row in rows if row.checkpoint and Path(row.checkpoint).resolve() == resolved), None)

@@ -1,0 +1,84 @@
+"""Rolling out a policy to judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
+from alphaswarm_rl.core.halt import HaltToken
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found: one return and one length per episode, in the order of their keys."""
+
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    in_sample: bool | None
+    frames: tuple[np.ndarray[Any, Any], ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The summary that rows, events and answers carry."""
+        returns = np.array(self.returns)
+        return {
+            "episodes": len(self.returns),
+            "mean_reward": float(returns.mean()),
+            "std_reward": float(returns.std()),
+            "min_reward": float(returns.min()),
+            "max_reward": float(returns.max()),
+            "total_reward": float(returns.sum()),
+            "mean_length": float(np.mean(self.lengths)),
+            "in_sample": self.in_sample,
+        }
+
+
+def evaluate_learner(
+    learner: Learner,
+    env: AnyVectorEnv,
+    *,
+    episodes: int,
+    deterministic: bool,
+    in_sample: bool | None,
+    seed: int,
+    halt: HaltToken | None = None,
+    record_frames: bool = False,
+) -> Evaluation | None:
+    """Plays the first `episodes` episodes of an evaluation environment; None when it was halted.
+
+    Environment i plays the episodes i, i + n, i + 2n ..., each a fixed number of them, so that short episodes are not
+    over-represented and the result does not depend on n.
+    """
+    n = env.num_envs
+    returns = np.full(episodes, np.nan)
+    lengths = np.zeros(episodes, dtype=np.int64)
+    running, steps = np.zeros(n), np.zeros(n, dtype=np.int64)
+    current = np.arange(n)  # the episode that each environment plays
+    observation, _ = env.reset(seed=seed)  # a seed restarts the numbering of episodes
+    episode_start = np.ones(n, dtype=bool)
+    masks = getattr(env, "action_masks", None)
+    memory: Any = None
+    frames: list[np.ndarray[Any, Any]] = []
+    while np.isnan(returns).any():
+        if halt is not None and halt.should_halt():
+            return None
+        if record_frames and current[0] == 0:
+            frames.append(np.asarray(env.render()[0]))  # type: ignore[index]
+        actions, memory = learner.predict(
+            observation, memory, episode_start, deterministic=deterministic, masks=None if masks is None else masks()
+        )
+        observation, rewards, terminated, truncated, _ = env.step(actions)
+        running += rewards
+        steps += 1
+        episode_start = terminated | truncated
+        for index in np.flatnonzero(episode_start):
+            episode = int(current[index])
+            if episode < episodes:
+                returns[episode], lengths[episode] = running[index], steps[index]
+            current[index] += n
+        running[episode_start] = 0
+        steps[episode_start] = 0
+    return Evaluation(tuple(returns.tolist()), tuple(lengths.tolist()), in_sample, tuple(frames))

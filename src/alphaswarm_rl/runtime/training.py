@@ -1,0 +1,336 @@
+"""The training loop's other half: what happens at a boundary, and at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
+from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.tracing import span
+from alphaswarm_rl.ledger import EpisodeRow, Ledger
+from alphaswarm_rl.runtime.building import Builder, is_stateful, load_preprocessing, preprocessing_state
+from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint
+from alphaswarm_rl.runtime.episodes import Episode, EpisodeTracker
+from alphaswarm_rl.runtime.events import EventBus
+from alphaswarm_rl.runtime.halting import HaltWatcher
+from alphaswarm_rl.runtime.progress import ProgressBar
+from alphaswarm_rl.runtime.rollout import Evaluation, evaluate_learner
+from alphaswarm_rl.settings import Settings
+
+#: What counts as a rollout for agents that update step by step.
+_OFF_POLICY_LOG_UNIT = 1000
+
+
+class TrainingSession:
+    """One training run in progress; the hooks a learner calls.
+
+    Args:
+        builder: Builds environments of the run.
+        learner: The agent.
+        env: The training environment, watched.
+        run_id: The run's row.
+        ledger: Where rows go.
+        bus: Where events go.
+        store: Where checkpoints go.
+        watcher: The halt flag.
+        settings: How often to save, how much to keep.
+        progress: The bar, if anybody looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        builder: Builder,
+        learner: Learner,
+        env: EpisodeTracker,
+        run_id: str,
+        ledger: Ledger,
+        bus: EventBus,
+        store: CheckpointStore,
+        watcher: HaltWatcher,
+        settings: Settings,
+        progress: ProgressBar | None,
+    ) -> None:
+        self.builder = builder
+        self.spec = builder.spec
+        self.learner = learner
+        self.env = env
+        self.run_id = run_id
+        self.ledger = ledger
+        self.bus = bus
+        self.store = store
+        self.watcher = watcher
+        self.settings = settings
+        self.progress = progress
+        self.checkpoint: Checkpoint | None = None
+        self.best: Checkpoint | None = None
+        self.best_reward: float | None = None
+        training = self.spec.training
+        self._log_every = training.log_interval * (learner.rollout_transitions or _OFF_POLICY_LOG_UNIT)
+        self._save_every = settings.store.checkpoint_freq
+        self._evaluate_every = (training.eval_freq or max(1, training.total_timesteps // 10)) if training.eval_during_training else None
+        self._validation_env: AnyVectorEnv | None = None
+        self._validated_at: int | None = None
+        self._metrics: dict[str, float] = {}
+        self._episodes_from = 0
+        self._start_counting()
+
+    def _start_counting(self) -> None:
+        done = self.learner.timesteps
+        self._next_log = _next_multiple(done, self._log_every)
+        self._next_save = _next_multiple(done, self._save_every)
+        self._next_evaluation = None if self._evaluate_every is None else _next_multiple(done, self._evaluate_every)
+        self._logged_at, self._logged_steps = time.perf_counter(), done
+        self._episodes_from = done
+
+    def should_halt(self) -> bool:
+        """Asked by the learner on every vector step."""
+        if self.progress is not None:
+            self.progress.update(self.env.transitions, self.env.mean_reward)
+        return self.watcher.should_halt()
+
+    def boundary(self, metrics: Mapping[str, float]) -> None:
+        """The learner's state is whole: log, save and evaluate what is due."""
+        self._metrics.update(metrics)
+        done = self.learner.timesteps
+        if done >= self._next_log:
+            self.log()
+            self._next_log = _next_multiple(done, self._log_every)
+        if self._next_evaluation is not None and done >= self._next_evaluation and not self.watcher.reason:
+            self.validate()
+            self._next_evaluation = _next_multiple(done, self._evaluate_every or 1)
+        if done >= self._next_save:
+            self.save()
+            self.announce(self.checkpoint)
+            self._next_save = _next_multiple(done, self._save_every)
+
+    def log(self) -> None:
+        """One train.step event, and the rows that were waiting for it."""
+        done, now = self.learner.timesteps, time.perf_counter()
+        rate = (done - self._logged_steps) / max(now - self._logged_at, 1e-9)
+        self._logged_at, self._logged_steps = now, done
+        self.flush_episodes()
+        self.ledger.update_run(self.run_id, timesteps=done, halt_checks=self.watcher.checks)
+        self.bus.emit(
+            "train.step",
+            timesteps=done,
+            episodes=self.env.finished,
+            mean_reward=self.env.mean_reward,
+            steps_per_second=round(rate, 1),
+            metrics=dict(sorted(self._metrics.items())),
+        )
+        self._metrics.clear()
+
+    def flush_episodes(self) -> None:
+        """Writes finished episodes in one batch; too many of them as one row."""
+        episodes = self.env.take()
+        span_of_batch = max(self.env.transitions - self._episodes_from, 1)
+        self._episodes_from = self.env.transitions
+        if not episodes:
+            return
+        if len(episodes) * 1000 > self.settings.ledger.episode_rate * span_of_batch:
+            rows = [_aggregate(self.run_id, episodes)]
+        else:
+            rows = [_row(self.run_id, episode) for episode in episodes]
+        self.ledger.add_episodes(self.run_id, rows)
+
+    def states(self) -> dict[str, State]:
+        """Everything a checkpoint holds."""
+        states = {"learner": self.learner.get_state(), "tracker": self.env.get_state()}
+        statistics = preprocessing_state(self.env.env)
+        if statistics is not None:
+            states["preprocessing"] = statistics
+        if is_stateful(self.env.env):
+            states["env"] = self.env.env.get_state()  # type: ignore[attr-defined]
+        elif hasattr(self.env.env, "episode_state"):
+            states["episodes"] = self.env.env.episode_state()
+        return states
+
+    def restore(self, loaded: LoadedCheckpoint) -> str:
+        """Continues from a checkpoint; says whether that is exact."""
+        states = loaded.states
+        self.learner.set_state(states["learner"])
+        load_preprocessing(self.env.env, states.get("preprocessing"))
+        exact = self.learner.resume == "exact" and "env" in states
+        if exact:
+            self.env.env.set_state(states["env"])  # type: ignore[attr-defined]
+        elif "episodes" in states:
+            self.env.env.set_episode_state(states["episodes"])  # type: ignore[attr-defined]
+        self.env.set_state(states["tracker"], episodes_go_on=exact)
+        # An approximate learner drops the rollout it was in; the count goes on from its last whole one.
+        self.env.transitions = self.learner.timesteps
+        self.checkpoint = loaded.checkpoint
+        self._start_counting()
+        return "exact" if exact else "approximate"
+
+    def save(self) -> Checkpoint:
+        """Writes a checkpoint, stores it in the row, and deletes those that nobody needs any more."""
+        with span("checkpoint"):
+            self.checkpoint = self.store.save(
+                self.run_id, self.learner.timesteps, self.states(), spec=self.spec.canonical(), seed=self.builder.seed
+            )
+        self.flush_episodes()
+        self.ledger.update_run(
+            self.run_id,
+            timesteps=self.learner.timesteps,
+            checkpoint=str(self.checkpoint.path),
+            checkpoint_sha256=self.checkpoint.sha256,
+            halt_checks=self.watcher.checks,
+        )
+        self.store.prune(self.run_id, keep_last=self.settings.store.keep_last, held=self._held())
+        return self.checkpoint
+
+    def _held(self) -> list[Path]:
+        held = [Path(child.checkpoint) for child in self.ledger.children(self.run_id) if child.checkpoint]
+        return held if self.best is None else [*held, self.best.path]
+
+    def announce(self, checkpoint: Checkpoint | None, **more: Any) -> None:
+        """One train.checkpoint event."""
+        assert checkpoint is not None
+        self.bus.emit("train.checkpoint", timesteps=checkpoint.timesteps, path=str(checkpoint.path), sha256=checkpoint.sha256, **more)
+
+    def validate(self) -> None:
+        """Evaluates on the validation window, on environments of its own; a new best model is saved as such."""
+        spec = self.spec
+        window = spec.training.validation_window
+        if self._validation_env is None:
+            self._validation_env = self.builder.build_env(
+                "validation", num_envs=min(spec.evaluation.episodes, spec.training.n_envs), phase="evaluate", window=window
+            )
+        # The window that chooses the best model is in-sample by that choice, whatever its dates.
+        evaluation = self._evaluate(self._validation_env, "validation", in_sample=self.builder.env.in_sample(window, (spec.training.window,)))
+        if evaluation is None:
+            return
+        self._validated_at = self.learner.timesteps
+        reward = evaluation.metrics["mean_reward"]
+        if self.best_reward is None or reward > self.best_reward:
+            self.best_reward = reward
+            self.best = self.save()
+            self.ledger.update_run(self.run_id, best_checkpoint=str(self.best.path), best_reward=reward)
+            self.announce(self.best, best=True)
+
+    def evaluate(self) -> Evaluation | None:
+        """The final evaluation on the evaluation window, which chooses nothing."""
+        spec = self.spec
+        window = spec.evaluation.window
+        env = self.builder.build_env(
+            "evaluate",
+            num_envs=min(spec.evaluation.episodes, spec.training.n_envs),
+            phase="evaluate",
+            window=window,
+            render=spec.evaluation.render,
+        )
+        try:
+            seen = (spec.training.window, spec.training.validation_window) if spec.training.validation_window else (spec.training.window,)
+            return self._evaluate(env, "evaluate", in_sample=self.builder.env.in_sample(window, seen), render=spec.evaluation.render)
+        finally:
+            env.close()
+
+    def _evaluate(self, env: AnyVectorEnv, phase: str, *, in_sample: bool | None, render: bool = False) -> Evaluation | None:
+        load_preprocessing(env, preprocessing_state(self.env.env))
+        started = datetime.now(UTC)
+        with span("evaluate", phase=phase):
+            evaluation = evaluate_learner(
+                self.learner,
+                env,
+                episodes=self.spec.evaluation.episodes,
+                deterministic=self.spec.evaluation.deterministic,
+                in_sample=in_sample,
+                seed=derived_seed(self.builder.seed, phase),
+                halt=self.watcher,
+                record_frames=render,
+            )
+        if evaluation is None:
+            return None
+        record_evaluation(
+            self.ledger,
+            self.bus,
+            self.run_id,
+            evaluation,
+            phase=phase,
+            timesteps=self.learner.timesteps,
+            seed=self.builder.seed,
+            deterministic=self.spec.evaluation.deterministic,
+            checkpoint_sha256=None if self.checkpoint is None else self.checkpoint.sha256,
+            started=started,
+        )
+        return evaluation
+
+    def close(self) -> None:
+        """Closes every environment."""
+        self.env.close()
+        if self._validation_env is not None:
+            self._validation_env.close()
+
+
+def record_evaluation(
+    ledger: Ledger,
+    bus: EventBus,
+    run_id: str,
+    evaluation: Evaluation,
+    *,
+    phase: str,
+    timesteps: int,
+    seed: int,
+    deterministic: bool,
+    checkpoint_sha256: str | None,
+    started: datetime,
+) -> None:
+    """Writes an evaluation's row and its event."""
+    metrics = evaluation.metrics
+    ledger.add_evaluation(
+        run_id,
+        phase=phase,
+        timesteps=timesteps,
+        seed=seed,
+        episodes=metrics["episodes"],
+        deterministic=deterministic,
+        in_sample=evaluation.in_sample,
+        checkpoint_sha256=checkpoint_sha256,
+        mean_reward=metrics["mean_reward"],
+        std_reward=metrics["std_reward"],
+        mean_length=metrics["mean_length"],
+        metrics={**metrics, "returns": list(evaluation.returns), "lengths": list(evaluation.lengths)},
+        started_at=started,
+        ended_at=datetime.now(UTC),
+    )
+    bus.emit("eval.step", phase=phase, timesteps=timesteps, **metrics)
+
+
+def _next_multiple(done: int, every: int) -> int:
+    return (done // every + 1) * every
+
+
+def _row(run_id: str, episode: Episode) -> EpisodeRow:
+    return EpisodeRow(
+        run_id=run_id,
+        phase="train",
+        episode=episode.number,
+        last_episode=episode.number,
+        env_idx=episode.env_idx,
+        count=1,
+        timesteps=episode.timesteps,
+        mean_reward=episode.reward,
+        portfolio_value=None,
+        length=float(episode.length),
+    )
+
+
+def _aggregate(run_id: str, episodes: list[Episode]) -> EpisodeRow:
+    count = len(episodes)
+    return EpisodeRow(
+        run_id=run_id,
+        phase="train",
+        episode=episodes[0].number,
+        last_episode=episodes[-1].number,
+        env_idx=None,
+        count=count,
+        timesteps=episodes[-1].timesteps,
+        mean_reward=sum(episode.reward for episode in episodes) / count,
+        portfolio_value=None,
+        length=sum(episode.length for episode in episodes) / count,
+    )

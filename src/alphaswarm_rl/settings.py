@@ -1,0 +1,134 @@
+"""Where and how the system runs: never part of a spec, never hashed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from alphaswarm_rl.core.model import FrozenModel
+
+
+class StoreSettings(FrozenModel):
+    """Where a run's artefacts go."""
+
+    backend: Literal["local", "s3", "mlflow", "wandb"] = Field("local", description="Tracking back-end.")
+    tracking_uri: str = Field("http://localhost:5000", description="Address of the tracking server.")
+    experiment_name: str = Field("rl-experiment", description="Experiment name at the tracking server.")
+    run_name: str | None = Field(None, description="A name for the run, stored in its row and shown in listings.")
+    model_dir: Path = Field(Path("models"), description="Folder of the checkpoints.")
+    checkpoint_freq: int = Field(10_000, ge=1, description="Transitions between two checkpoints of a training run.")
+    keep_last: int = Field(3, ge=1, description="How many of a run's newest checkpoints are kept; the best one is too.")
+
+
+class RegistrySettings(FrozenModel):
+    """The model registry and its first gates."""
+
+    enable: bool = Field(True, description="Whether checkpoints enter the model registry.")
+    db_path: Path = Field(Path("rl_registry.db"), description="Stand-alone registry file.")
+    min_reward: float | None = Field(None, description="Mean reward a model needs to be validated.")
+    min_episodes: int = Field(10, ge=1, description="Evaluation episodes a model needs to be validated.")
+    keep_top_n: int | None = Field(10, ge=1, description="How many models are kept.")
+    max_age: int | None = Field(None, ge=1, description="Days after which a model may be pruned.")
+
+
+class MetricsSettings(FrozenModel):
+    """OpenTelemetry metrics."""
+
+    enable: bool = Field(False, description="Whether metrics are exported.")
+    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of metrics.")
+    protocol: Literal["grpc", "http"] = Field("http", description="OTLP protocol.")
+    export_interval: int = Field(10, ge=1, description="Seconds between two exports.")
+    track_reward: bool = Field(True, description="Whether the reward is exported.")
+    track_loss: bool = Field(True, description="Whether the losses are exported.")
+    track_entropy: bool = Field(True, description="Whether the entropy is exported.")
+    track_fps: bool = Field(True, description="Whether transitions per second are exported.")
+    granularity: Literal["step", "episode"] = Field("episode", description="One point per step or per episode.")
+
+
+class TracesSettings(FrozenModel):
+    """OpenTelemetry traces."""
+
+    enable: bool = Field(False, description="Whether traces are exported.")
+    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of traces.")
+    sample_rate: float = Field(1.0, ge=0, le=1, description="Share of traces that is kept.")
+    trace_episodes: bool = Field(True, description="Whether an episode is a span.")
+    trace_steps: bool = Field(False, description="Whether a step is a span (high volume).")
+    trace_evals: bool = Field(True, description="Whether an evaluation is a span.")
+
+
+class LogsSettings(FrozenModel):
+    """Log lines."""
+
+    enable: bool = Field(False, description="Whether log lines are exported by OpenTelemetry.")
+    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of log lines.")
+    level: Literal["debug", "info", "warn", "error"] = Field("info", description="Least severity that is written.")
+
+
+class InferSettings(FrozenModel):
+    """Which model answers, and on what device."""
+
+    model_path: Path | None = Field(None, description="Checkpoint folder that `rl infer` loads; null: the newest run's.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Device of every verb's tensors.")
+
+
+class TrajectorySettings(FrozenModel):
+    """The step-by-step tables."""
+
+    namespace: str = Field("rl", description="Namespace of the four tables.")
+    table: str = Field("trajectories", description="Table of steps.")
+    equity_table: str = Field("equity_curves", description="Table of equity curves.")
+    action_log_table: str = Field("action_logs", description="Table of action components.")
+    reward_decomp_table: str = Field("reward_decomposition", description="Table of reward terms.")
+    persist: bool = Field(True, description="Whether steps are kept on disk.")
+    flush_rows: int = Field(1000, ge=1, description="Steps per environment before the buffer is flushed.")
+    require_iceberg: bool = Field(False, description="Whether a failed table commit fails the run.")
+
+
+class LedgerSettings(FrozenModel):
+    """How the ledger is kept."""
+
+    url: str | None = Field(None, description="Database URL of the ledger; null: an SQLite file in the home folder.")
+    episode_rate: float = Field(
+        100.0, gt=0, description="Episodes per 1,000 transitions above which a batch of episodes is stored as one row."
+    )
+    halt_poll_seconds: float = Field(0.25, gt=0, description="Seconds between two looks at the kill switch.")
+    halt_silence_seconds: float = Field(
+        30.0, gt=0, description="Seconds without an answer from the kill switch after which training halts."
+    )
+    heartbeat_seconds: float = Field(10.0, gt=0, description="Seconds between two heartbeats of a run.")
+
+
+class Settings(FrozenModel):
+    """Everything about the machine and the place; a spec says what is run, this says where."""
+
+    home: Path = Field(Path(".alphaswarm"), description="Folder below which all state lives.")
+    log_dir: Path = Field(Path("logs"), description="Folder of the runs' event logs.")
+    ledger: LedgerSettings = LedgerSettings()
+    store: StoreSettings = StoreSettings()
+    infer: InferSettings = InferSettings()
+    registry: RegistrySettings = RegistrySettings()
+    metrics: MetricsSettings = MetricsSettings()
+    traces: TracesSettings = TracesSettings()
+    logs: LogsSettings = LogsSettings()
+    trajectory: TrajectorySettings = TrajectorySettings()
+
+    def below_home(self, path: Path) -> Path:
+        """`path` as an absolute one: relative paths are read as below the home folder."""
+        return (self.home / path.expanduser()).absolute()
+
+    @property
+    def models_path(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.below_home(self.store.model_dir)
+
+    @property
+    def logs_path(self) -> Path:
+        """Folder of the runs' event logs."""
+        return self.below_home(self.log_dir)
+
+    @property
+    def database_url(self) -> str:
+        """URL of the ledger's database."""
+        return self.ledger.url or f"sqlite:///{self.below_home(Path('ledger.db'))}"

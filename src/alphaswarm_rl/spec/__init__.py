@@ -1,0 +1,17 @@
+"""The spec: what is run, validated, in one canonical form, with its hashes."""
+
+from alphaswarm_rl.spec.absent import refuse_absent, refuse_verb, waiting_fields
+from alphaswarm_rl.spec.diff import diff_specs
+from alphaswarm_rl.spec.experiment import RLExperimentSpec
+from alphaswarm_rl.spec.files import LoadedSpecs, load_spec, load_specs_from_dir
+
+__all__ = [
+    "LoadedSpecs",
+    "RLExperimentSpec",
+    "diff_specs",
+    "load_spec",
+    "load_specs_from_dir",
+    "refuse_absent",
+    "refuse_verb",
+    "waiting_fields",
+]

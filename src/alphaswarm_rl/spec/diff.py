@@ -1,0 +1,37 @@
+"""What differs between two specs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from alphaswarm_rl.spec.experiment import RLExperimentSpec
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One field with its two values; a side that has no such field is None."""
+
+    path: str
+    left: Any
+    right: Any
+
+
+def diff_specs(left: RLExperimentSpec, right: RLExperimentSpec) -> list[Difference]:
+    """Every field that differs, in canonical form, by path."""
+    ours, theirs = flatten(left.canonical()), flatten(right.canonical())
+    return [
+        Difference(path, ours.get(path), theirs.get(path))
+        for path in sorted({*ours, *theirs})
+        if path not in ours or path not in theirs or ours[path] != theirs[path]
+    ]
+
+
+def flatten(data: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one mapping of dotted paths; lists and empty mappings are values."""
+    if not isinstance(data, dict) or not data:
+        return {prefix: data}
+    result: dict[str, Any] = {}
+    for key, value in data.items():
+        result.update(flatten(value, f"{prefix}.{key}" if prefix else key))
+    return result

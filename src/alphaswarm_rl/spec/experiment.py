@@ -1,0 +1,170 @@
+"""The whole spec, its canonical form and its hashes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from alphaswarm_rl.core.component import RLComponent
+from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.hashing import canonical_fields, canonical_json, sha256_text
+from alphaswarm_rl.core.model import FrozenModel, explain
+from alphaswarm_rl.core.refs import ComponentRef, ref_to, walk_refs
+from alphaswarm_rl.core.yaml import dump_yaml, load_yaml, load_yaml_file
+from alphaswarm_rl.spec.sections import (
+    EnsemblerSpec,
+    EvaluationSpec,
+    MlflowSpec,
+    ObsSpec,
+    TrainingSpec,
+    TrajectoryStoreSpec,
+    UniverseSpec,
+)
+
+SpecKind = Literal["training", "evaluation", "paper", "research", "ensemble"]
+
+#: What `exec_hash` leaves out: fields that change nothing about what is computed.
+NOT_EXECUTED = (
+    "name",
+    "slug",
+    "description",
+    "annotations",
+    "mlflow",
+    "trajectory_store",
+    "universe.metadata",
+    "training.log_interval",
+)
+
+_LONGEST_SLUG = 80
+
+
+def slugify(name: str) -> str:
+    """Lower case, every run of other characters than a-z and 0-9 a hyphen, at most 80 characters."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_SLUG].strip("-")
+
+
+def _list_of_notes(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _list_of_refs(value: Any) -> Any:
+    return value["specs"] if isinstance(value, Mapping) and set(value) == {"specs"} else value
+
+
+def _pipeline_ref(value: Any) -> Any:
+    # `{preset | spec, extras}` means the reference inside; extras are for parts that declare keys, and none does.
+    if isinstance(value, Mapping) and "extras" in value:
+        if value["extras"]:
+            raise ValueError("extras must be empty: no part declares keys here")
+        rest = {key: item for key, item in value.items() if key != "extras" and item is not None}
+        return rest or None
+    return value
+
+
+def _store(value: Any) -> Any:
+    return {"spec": value} if isinstance(value, Mapping) and "class" in value else value
+
+
+class RLExperimentSpec(FrozenModel):
+    """One experiment. Equal content means an equal hash; any other content means another."""
+
+    name: str = Field(min_length=1, max_length=240, description="What it is called.")
+    slug: str = Field("", max_length=_LONGEST_SLUG, pattern=r"^[a-z0-9-]*$", description="Identity of the logical spec; made from the name.")
+    kind: SpecKind = Field("training", description="What it is for; restricts the verbs.")
+    description: str = Field("", description="What it is, in words.")
+    universe: UniverseSpec = Field(default_factory=UniverseSpec, description="What is traded.")
+    data_pipeline: Annotated[ref_to("data_pipeline") | None, BeforeValidator(_pipeline_ref)] = Field(None, description="Where the data comes from.")  # type: ignore[valid-type]
+    env: ref_to("env") | None = Field(None, description="The environment.")  # type: ignore[valid-type]
+    obs: ObsSpec = Field(default_factory=ObsSpec, description="What is done to observations before the agent sees them.")
+    reward: ref_to("reward") | None = Field(None, description="The reward; null: the environment's own.")  # type: ignore[valid-type]
+    observation: ref_to("observation") | None = Field(None, description="What the agent sees; null: the environment's own.")  # type: ignore[valid-type]
+    action: ref_to("action") | None = Field(None, description="What the agent may do; null: the environment's own.")  # type: ignore[valid-type]
+    terminations: Annotated[list[ref_to("termination")], BeforeValidator(_list_of_refs)] = Field(default_factory=list, description="Why an episode ends, beside the environment's own reasons.")  # type: ignore[valid-type]
+    agent: ref_to("agent") | None = Field(None, description="The agent.")  # type: ignore[valid-type]
+    training: TrainingSpec = Field(default_factory=TrainingSpec, description="How long and on what it trains.")
+    evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec, description="How it is judged.")
+    ensembler: EnsemblerSpec | None = Field(None, description="How several agents become one.")
+    trajectory_store: Annotated[TrajectoryStoreSpec, BeforeValidator(_store)] = Field(default_factory=TrajectoryStoreSpec, description="Where the steps are kept.")
+    mlflow: MlflowSpec = Field(default_factory=MlflowSpec, description="How the run appears in MLflow.")
+    annotations: Annotated[list[str], BeforeValidator(_list_of_notes)] = Field(default_factory=list, description="Notes.")
+    extras: dict[str, Any] = Field(default_factory=dict, description="Keys that other parts declare.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _slug_from_name(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and isinstance(data.get("name"), str) and not data.get("slug"):
+            return {**data, "slug": slugify(data["name"])}
+        return data
+
+    @model_validator(mode="after")
+    def _has_a_slug(self) -> RLExperimentSpec:
+        if not self.slug:
+            raise ValueError("the name gives no slug: use letters or digits, or write a slug")
+        return self
+
+    @classmethod
+    def from_data(cls, data: Any, *, source: str = "spec") -> RLExperimentSpec:
+        """The spec in plain data, such as a parsed YAML document."""
+        if not isinstance(data, Mapping):
+            raise SpecError(source, "it is not a mapping of fields", "Start from: rl spec show PRESET.")
+        try:
+            return cls.model_validate(dict(data))
+        except ValidationError as error:
+            raise SpecError(source, explain(error), "Mend the spec; its fields are listed in docs/spec.md.") from error
+
+    @classmethod
+    def from_yaml_str(cls, text: str, *, source: str = "spec") -> RLExperimentSpec:
+        """The spec in a YAML text."""
+        return cls.from_data(load_yaml(text, source=source), source=source)
+
+    @classmethod
+    def from_yaml_path(cls, path: str | Path) -> RLExperimentSpec:
+        """The spec in a YAML file."""
+        return cls.from_data(load_yaml_file(Path(path)), source=f"spec {str(path)!r}")
+
+    def to_yaml(self) -> str:
+        """The whole spec, every field with its value, as YAML that gives the same hash."""
+        return dump_yaml(self.canonical())
+
+    def canonical(self) -> dict[str, Any]:
+        """Every field with its value as plain data; what the hash is taken of and the ledger stores."""
+        return canonical_fields(self)
+
+    @cached_property
+    def spec_hash(self) -> str:
+        """SHA-256 of the canonical form: any field counts, no code version does."""
+        return sha256_text("alphaswarm-rl/spec/1\n" + canonical_json(self.canonical()))
+
+    @cached_property
+    def exec_hash(self) -> str:
+        """SHA-256 of what is computed: without names and notes, with the versions of the components used."""
+        executed = self.canonical()
+        for path in NOT_EXECUTED:
+            *parents, last = path.split(".")
+            holder = executed
+            for parent in parents:
+                holder = holder[parent]
+            del holder[last]
+        kept_apart = {f"{ref.kind}:{ref.name}" for ref in walk_refs(self.trajectory_store)}
+        versions = {name: version for name, version in self.component_versions.items() if name not in kept_apart}
+        return sha256_text("alphaswarm-rl/exec/1\n" + canonical_json({"spec": executed, "component_versions": versions}))
+
+    @property
+    def component_versions(self) -> dict[str, int]:
+        """`rl_version` of every component it uses, by "kind:alias"."""
+        return {f"{ref.kind}:{ref.name}": _version(ref) for ref in walk_refs(self)}
+
+    @property
+    def seed(self) -> int:
+        """The seed of a run that is given none."""
+        return self.training.seed or 0
+
+
+def _version(ref: ComponentRef) -> int:
+    cls: type[RLComponent] = ref.resolve()[0]
+    return cls.rl_version

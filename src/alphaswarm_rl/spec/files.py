@@ -1,0 +1,46 @@
+"""Finding specs: files, folders of files, presets by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alphaswarm_rl.core.errors import AlphaSwarmError, SpecError, nearest
+from alphaswarm_rl.core.presets import load_preset, preset_names
+from alphaswarm_rl.spec.experiment import RLExperimentSpec
+
+_PRESETS = "experiments"
+
+
+@dataclass(frozen=True)
+class LoadedSpecs:
+    """What a folder held: the good specs and, by file, why the others are not."""
+
+    specs: dict[Path, RLExperimentSpec]
+    broken: dict[Path, AlphaSwarmError]
+
+
+def load_spec(reference: str | Path) -> RLExperimentSpec:
+    """The spec of a YAML file or, where no such file is, of the preset of that name."""
+    path = Path(reference)
+    if path.is_file() or path.suffix in {".yaml", ".yml"} or path.parent != Path():
+        return RLExperimentSpec.from_yaml_path(path)
+    names = preset_names(_PRESETS)
+    if str(reference) in names:
+        return RLExperimentSpec.from_data(load_preset(_PRESETS, str(reference)), source=f"preset {str(reference)!r}")
+    raise SpecError(f"spec {str(reference)!r}", "there is no such file and no preset of that name", nearest(str(reference), names))
+
+
+def load_specs_from_dir(folder: str | Path) -> LoadedSpecs:
+    """Every `*.yaml` and `*.yml` below a folder; a broken file is reported by name and hides no other."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise SpecError(f"folder {str(root)!r}", "it does not exist", "Check the path.")
+    specs: dict[Path, RLExperimentSpec] = {}
+    broken: dict[Path, AlphaSwarmError] = {}
+    for path in sorted([*root.rglob("*.yaml"), *root.rglob("*.yml")]):
+        try:
+            specs[path] = RLExperimentSpec.from_yaml_path(path)
+        except AlphaSwarmError as error:
+            broken[path] = error
+    return LoadedSpecs(specs, broken)

@@ -1,0 +1,209 @@
+import subprocess
+import sys
+
+import pytest
+from pydantic import Field
+
+from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.core.component import ComponentConfig, RLComponent
+from alphaswarm_rl.core.errors import ComponentError, DuplicateComponent, UnknownComponent
+from alphaswarm_rl.core.kinds import RewardTerm, TimeSeriesEncoder
+from alphaswarm_rl.core.refs import ComponentRef, build_from_config, ref_to, reference, walk_refs
+
+SEED_KINDS = {
+    "env", "reward", "observation", "action", "termination", "policy", "agent", "data_pipeline", "ensembler", "experiment",
+    "trajectory_store", "advantage_estimator", "policy_backbone", "replay_buffer", "portfolio_stage",
+}  # fmt: skip
+
+
+@pytest.fixture
+def scratch(monkeypatch):
+    """A copy of the catalogue that a test may fill."""
+    catalogue.discover()
+    for name in ("_kinds", "_components", "_names"):
+        monkeypatch.setattr(catalogue, name, dict(getattr(catalogue, name)))
+
+
+@pytest.fixture
+def bonus(scratch):
+    class Bonus(RewardTerm):
+        """A constant bonus."""
+
+        rl_alias = "bonus"
+
+        class Config(ComponentConfig):
+            weight: float = Field(1.0, ge=0, description="Size of the bonus.")
+
+        def step(self, view, state, out):
+            out[...] = self.config.weight
+
+    return Bonus
+
+
+def test_every_kind_of_the_seeds_is_there_and_every_base_is_abstract():
+    assert set(catalogue.kinds()) >= SEED_KINDS
+    for kind, base in catalogue.kinds().items():
+        assert base.__abstractmethods__, kind
+        assert base.__doc__
+
+
+def test_a_class_with_an_alias_registers_itself(bonus):
+    assert catalogue.get("reward", "bonus") is bonus
+    assert catalogue.get("reward", "Bonus") is bonus
+    assert catalogue.get("rl_reward", "bonus") is bonus
+
+
+def test_a_new_kind_needs_one_abstract_base_and_nothing_else(scratch):
+    import abc
+
+    class Gate(RLComponent):
+        """A check."""
+
+        rl_kind = "gate"
+
+        @abc.abstractmethod
+        def check(self): ...
+
+    class AlwaysOpen(Gate):
+        """A check that passes."""
+
+        rl_alias = "open"
+
+        def check(self):
+            return True
+
+    assert catalogue.get("gate", "open") is AlwaysOpen
+    assert build_from_config({"class": "open"}, kind="gate").check()
+
+
+def test_a_taken_alias_is_an_error_and_the_first_stays(bonus):
+    with pytest.raises(DuplicateComponent, match=r"reward 'bonus'.*both claim it"):
+
+        class Other(RewardTerm):
+            """Another bonus."""
+
+            rl_alias = "bonus"
+
+            def step(self, view, state, out): ...
+
+    assert catalogue.get("reward", "bonus") is bonus
+
+
+def test_a_kind_is_set_once(scratch):
+    with pytest.raises(ComponentError, match="already is of kind 'reward'"):
+
+        class Wrong(RewardTerm):
+            """Wrong."""
+
+            rl_kind = "penalty"
+
+
+def test_an_alias_on_an_abstract_class_is_an_error_that_names_the_missing_method(scratch):
+    with pytest.raises(ComponentError, match="leaves abstract: build"):
+
+        class Unfinished(TimeSeriesEncoder):
+            """Unfinished."""
+
+            rl_alias = "unfinished"
+
+
+def test_a_component_without_a_docstring_is_refused(scratch):
+    with pytest.raises(ComponentError, match="no docstring"):
+
+        class Silent(RewardTerm):
+            rl_alias = "silent"
+
+            def step(self, view, state, out): ...
+
+
+def test_an_unknown_alias_suggests_the_nearest(bonus):
+    with pytest.raises(UnknownComponent, match="Did you mean 'bonus'"):
+        catalogue.get("reward", "bonsu")
+
+
+def test_an_unknown_kind_suggests_the_nearest():
+    with pytest.raises(UnknownComponent, match="Did you mean 'reward'"):
+        catalogue.get("rewrad", "x")
+
+
+def test_a_kind_without_components_says_that_its_part_is_not_there():
+    with pytest.raises(UnknownComponent, match="not there yet"):
+        catalogue.get("portfolio_stage", "anything")
+
+
+def test_an_unknown_parameter_suggests_the_nearest(bonus):
+    with pytest.raises(ComponentError, match=r"unknown key 'wieght'. Did you mean 'weight'"):
+        build_from_config({"class": "bonus", "kwargs": {"wieght": 2}}, kind="reward")
+
+
+def test_every_spelling_of_a_reference_means_the_same(bonus):
+    plain = reference({"class": "bonus", "kwargs": {"weight": 1}}, "reward")
+    for spelling in (
+        {"class": "Bonus"},
+        {"class": "bonus", "module_path": bonus.__module__, "kwargs": {"weight": "1.0"}},
+        {"spec": {"class": "bonus", "kwargs": {}}},
+    ):
+        assert reference(spelling, "reward") == plain
+    assert plain.kwargs == {"weight": 1.0}
+
+
+@pytest.mark.parametrize("module_path", ["os", "subprocess", "alphaswarm_rl.rewards.bonus"])
+def test_another_module_path_is_refused_and_never_imported(bonus, module_path):
+    with pytest.raises(ComponentError, match="a spec never imports a module"):
+        reference({"class": "bonus", "module_path": module_path}, "reward")
+
+
+def test_module_paths_of_former_packages_are_rewritten(bonus, monkeypatch):
+    monkeypatch.setattr(bonus, "__module__", "alphaswarm_rl.rewards.bonus")
+    for former in ("alphaswarm.rl.rewards.bonus", "aqp.rl.rewards.bonus", "alphaswarm_rl.rewards.bonus"):
+        assert reference({"class": "bonus", "module_path": former}, "reward").name == "bonus"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("bonus", "a mapping"), ({}, "names no class"), ({"clas": "bonus"}, "Did you mean 'class'"), ({"class": "bonus", "kwargs": [1]}, "not a mapping"), ({"spec": {"class": "bonus"}, "x": 1}, "unknown key 'x'")],
+)
+def test_a_malformed_reference_is_explained(bonus, value, message):
+    with pytest.raises(ComponentError, match=message):
+        reference(value, "reward")
+
+
+def test_references_inside_parameters_are_normalised_and_walked(bonus):
+    class Sum(RewardTerm):
+        """A sum of terms."""
+
+        rl_alias = "sum"
+
+        class Config(ComponentConfig):
+            terms: list[ref_to("reward")] = Field(default_factory=list, description="The terms.")
+
+        def step(self, view, state, out): ...
+
+    ref = reference({"class": "sum", "kwargs": {"terms": [{"class": "Bonus"}]}}, "reward")
+    assert ref.kwargs == {"terms": [{"class": "bonus", "kwargs": {"weight": 1.0}}]}
+
+    class Holder(ComponentConfig):
+        ref: ComponentRef
+
+    assert [found.name for found in walk_refs(Holder(ref=ref))] == ["sum", "bonus"]
+
+
+def test_describing_a_component_gives_its_json_schema(bonus):
+    description = catalogue.describe(bonus)
+    assert description.description == "A constant bonus."
+    assert description.schema["properties"]["weight"]["default"] == 1.0
+
+
+def test_a_plugin_that_cannot_be_imported_is_an_error():
+    with pytest.raises(ComponentError, match="no_such_plugin"):
+        catalogue.load_plugin("no_such_plugin")
+
+
+def test_the_catalogue_needs_no_heavy_library():
+    code = (
+        "import sys; from alphaswarm_rl.core import catalogue; print(len(catalogue.listing()));"
+        "heavy = {'torch', 'pandas', 'numba', 'stable_baselines3', 'sqlalchemy', 'mlflow'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 16

@@ -1,0 +1,27 @@
+import numpy as np
+
+from alphaswarm_rl.core.seeding import derived_seed, generator
+from alphaswarm_rl.core.window import Window
+
+
+def test_one_name_gives_one_stream_whoever_else_draws():
+    first = generator(7, "env").random(5)
+    generator(7, "agent").random(100)
+    assert np.array_equal(generator(7, "env").random(5), first)
+
+
+def test_names_and_seeds_give_different_streams():
+    seeds = {derived_seed(seed, name) for seed in range(20) for name in ("env", "agent", "evaluate")}
+    assert len(seeds) == 60
+
+
+def test_derived_seeds_are_the_same_on_every_machine():
+    assert [derived_seed(0, "env"), derived_seed(1, "env"), derived_seed(0, "agent")] == [1271365450, 607646315, 2531836003]
+
+
+def test_windows_overlap_when_they_share_a_moment():
+    first = Window("2020-01-01", "2021-01-01")
+    assert first.overlaps(Window("2020-12-31", None))
+    assert not first.overlaps(Window("2021-01-01", "2022-01-01"))
+    assert first.overlaps(Window())
+    assert not Window()

@@ -1,0 +1,3 @@
+from postgres import database_url, new_database, new_postgres, postgres_server
+
+__all__ = ["database_url", "new_database", "new_postgres", "postgres_server"]

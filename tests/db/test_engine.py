@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
+
+from alphaswarm_rl.core.errors import LedgerError, MissingExtra
+from alphaswarm_rl.db.engine import open_engine, read, write
+
+
+def _sqlite(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'deep' / 'er' / 'x.db'}"
+
+
+def test_sqlite_is_opened_with_the_settings_a_shared_file_needs(tmp_path: Path) -> None:
+    with read(open_engine(_sqlite(tmp_path))) as connection:
+        found = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "busy_timeout", "foreign_keys", "synchronous")
+        }
+    assert found == {"journal_mode": "wal", "busy_timeout": 30_000, "foreign_keys": 1, "synchronous": 1}
+
+
+def test_a_reader_does_not_wait_for_a_writer_and_sees_one_state(tmp_path: Path) -> None:
+    engine = open_engine(_sqlite(tmp_path))
+    with write(engine) as connection:
+        connection.execute(text("CREATE TABLE t (x INTEGER)"))
+    with read(engine) as reader:
+        assert reader.execute(text("SELECT count(*) FROM t")).scalar_one() == 0
+        with write(engine) as writer:
+            writer.execute(text("INSERT INTO t VALUES (1)"))
+        assert reader.execute(text("SELECT count(*) FROM t")).scalar_one() == 0
+    with read(engine) as reader:
+        assert reader.execute(text("SELECT count(*) FROM t")).scalar_one() == 1
+
+
+def test_a_writer_holds_the_lock_before_its_first_statement(tmp_path: Path) -> None:
+    engine = open_engine(_sqlite(tmp_path))
+    order: list[str] = []
+
+    def second() -> None:
+        with write(engine):
+            order.append("second")
+
+    with write(engine):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(0.3)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_a_failed_transaction_leaves_nothing_behind(database_url: str) -> None:
+    engine = open_engine(database_url)
+    with write(engine) as connection:
+        connection.execute(text("CREATE TABLE t (x INTEGER)"))
+    with pytest.raises(ZeroDivisionError), write(engine) as connection:
+        connection.execute(text("INSERT INTO t VALUES (1)"))
+        _ = 1 / 0
+    with read(engine) as connection:
+        assert connection.execute(text("SELECT count(*) FROM t")).scalar_one() == 0
+    engine.dispose()
+
+
+@pytest.mark.parametrize("prefix", ["postgres://", "postgresql://", "postgresql+psycopg://"])
+def test_every_spelling_of_a_postgresql_url_uses_the_same_driver(prefix: str) -> None:
+    assert open_engine(f"{prefix}ann@db.example/x").url.drivername == "postgresql+psycopg"
+
+
+def test_a_missing_driver_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"alphaswarm-rl\[postgres\]"):
+        open_engine("postgresql://db.example/x")
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "mysql://ann:hunter2@h/x", "sqlite://", "sqlite:///:memory:", "sqlite:///x.db?mode=ro", "://:hunter2@"]
+)
+def test_a_url_that_cannot_hold_a_ledger_is_an_error_that_shows_no_password(url: str) -> None:
+    with pytest.raises(LedgerError, match="sqlite:///path/to/file") as caught:
+        open_engine(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_text_file_is_not_taken_for_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    path.write_text("these are my notes\n" * 100)
+    engine = open_engine(f"sqlite:///{path}")
+    with pytest.raises(LedgerError, match="not an SQLite database") as caught, read(engine):
+        pass
+    assert str(path) in caught.value.what
+    assert path.read_text().startswith("these are my notes")
+
+
+def test_a_folder_is_not_taken_for_a_database(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="cannot be opened"), read(open_engine(f"sqlite:///{tmp_path}")):
+        pass
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    with pytest.raises(LedgerError, match="cannot be made"):
+        open_engine(f"sqlite:///{tmp_path / 'home' / 'x.db'}")
+
+
+def test_a_server_that_is_not_there_is_an_error_without_the_password() -> None:
+    engine = open_engine("postgresql://ann:hunter2@127.0.0.1:1/x")
+    with pytest.raises(LedgerError, match="cannot be reached") as caught, read(engine):
+        pass
+    assert "hunter2" not in str(caught.value)
+    assert "127.0.0.1" in str(caught.value)
+
+
+def test_a_database_that_is_not_there_is_an_error(postgres_server: str) -> None:
+    engine = open_engine(postgres_server.replace("/postgres?", "/no_such?"))
+    with pytest.raises(LedgerError, match="no such|does not exist|cannot be reached"), read(engine):
+        pass
+
+
+def test_a_full_disk_is_an_error_that_says_so(tmp_path: Path) -> None:
+    engine = open_engine(_sqlite(tmp_path))
+    with write(engine) as connection:
+        connection.execute(text("CREATE TABLE t (x BLOB)"))
+    with pytest.raises(LedgerError, match="disk is full"), write(engine) as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 3")
+        connection.execute(text("INSERT INTO t VALUES (zeroblob(1000000))"))
+
+
+def test_a_mistake_of_ours_stays_what_it_is(new_postgres: object, postgres_server: str) -> None:
+    with pytest.raises(ProgrammingError), read(open_engine(postgres_server)) as connection:
+        connection.execute(text("SELECT * FROM no_such_table"))
+
+
+def test_a_forked_child_does_not_use_the_connections_of_its_parent(database_url: str) -> None:
+    engine = open_engine(database_url)
+    with write(engine) as connection:
+        connection.execute(text("CREATE TABLE t (x INTEGER)"))
+
+    def child() -> None:
+        for _ in range(20):
+            with write(engine) as connection:
+                connection.execute(text("INSERT INTO t VALUES (1)"))
+
+    processes = [multiprocessing.get_context("fork").Process(target=child) for _ in range(2)]
+    for process in processes:
+        process.start()
+    child()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    with read(engine) as connection:
+        assert connection.execute(text("SELECT count(*) FROM t")).scalar_one() == 60
+    engine.dispose()

@@ -1,0 +1,348 @@
+# Generated from the table of options by `rl options --format nix`.
+{ lib, ... }:
+{
+  # Env: Environment definition (Gym/Gymnasium). EnvSpec → Env (Computation)
+  options.rl.env.envId = lib.mkOption {
+    type = lib.types.str;
+    default = "CartPole-v1";
+    description = "Environment: a Gymnasium id, or the alias of an environment in the catalogue.";
+  };
+  options.rl.env.nEnvs = lib.mkOption {
+    type = lib.types.int;
+    default = 4;
+    description = "Environments stepped together.";
+  };
+  options.rl.env.seed = lib.mkOption {
+    type = lib.types.nullOr (lib.types.either lib.types.int (lib.types.enum [ "random" ]));
+    default = null;
+    description = "Seed of the run; null means 0, and random draws one that the run's row keeps.";
+  };
+  # Obs: Observation/state space & preprocessing. RawObs → ProcessedObs (Computation)
+  options.rl.obs.normalize = lib.mkOption {
+    type = lib.types.enum [ "none" "running" "fixed" ];
+    default = "running";
+    description = "How observations are standardised; true means running and false none.";
+  };
+  options.rl.obs.clipRange = lib.mkOption {
+    type = lib.types.nullOr (lib.types.either lib.types.float (lib.types.listOf lib.types.float));
+    default = 10.0;
+    description = "Bounds of the observations; one number c means [-c, c].";
+  };
+  options.rl.obs.stackFrames = lib.mkOption {
+    type = lib.types.nullOr lib.types.int;
+    default = null;
+    description = "How many of the newest observations are seen together.";
+  };
+  # Feature: Feature engineering & embeddings. Obs → Features (Computation)
+  options.rl.feature.encoder = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = "mlp";
+    description = "Network that turns observations into features: mlp, cnn or a backbone's alias; null: the policy's own.";
+  };
+  options.rl.feature.embedDim = lib.mkOption {
+    type = lib.types.int;
+    default = 64;
+    description = "Width of the features.";
+  };
+  # Agent: Policy/algorithm selection. (Obs, Action) → Policy (Computation)
+  options.rl.agent.algorithm = lib.mkOption {
+    type = lib.types.str;
+    default = "ppo";
+    description = "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac, td3 and others.";
+  };
+  options.rl.agent.policyType = lib.mkOption {
+    type = lib.types.enum [ "MlpPolicy" "CnnPolicy" "MultiInputPolicy" ];
+    default = "MlpPolicy";
+    description = "Kind of policy network.";
+  };
+  options.rl.agent.netArch = lib.mkOption {
+    type = lib.types.listOf lib.types.int;
+    default = [ 64 64 ];
+    description = "Widths of the policy's hidden layers.";
+  };
+  # Train: Training loop & hyperparameters. (Env, Agent) → Model (Computation)
+  options.rl.train.totalTimesteps = lib.mkOption {
+    type = lib.types.int;
+    default = 100000;
+    description = "Transitions over all environments.";
+  };
+  options.rl.train.learningRate = lib.mkOption {
+    type = lib.types.str;
+    default = "3e-4";
+    description = "Learning rate.";
+  };
+  options.rl.train.batchSize = lib.mkOption {
+    type = lib.types.int;
+    default = 64;
+    description = "Transitions per gradient step.";
+  };
+  options.rl.train.gamma = lib.mkOption {
+    type = lib.types.float;
+    default = 0.99;
+    description = "Discount factor.";
+  };
+  options.rl.train.logDir = lib.mkOption {
+    type = lib.types.str;
+    default = "logs";
+    description = "Folder of the runs' event logs.";
+  };
+  # Eval: Evaluation & validation. (Model, Env) → Metrics (Computation)
+  options.rl.eval.episodes = lib.mkOption {
+    type = lib.types.int;
+    default = 10;
+    description = "Episodes of one evaluation.";
+  };
+  options.rl.eval.deterministic = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether the policy acts without drawing.";
+  };
+  options.rl.eval.render = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether the first episode is kept as a moving picture.";
+  };
+  # Infer: Inference/deployment. (Model, Obs) → Action (Computation)
+  options.rl.infer.modelPath = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Checkpoint folder that `rl infer` loads; null: the newest run's.";
+  };
+  options.rl.infer.device = lib.mkOption {
+    type = lib.types.enum [ "auto" "cpu" "cuda" "mps" ];
+    default = "auto";
+    description = "Device of every verb's tensors.";
+  };
+  # Store: Experiment tracking. Experiment → Artifacts (Information)
+  options.rl.store.backend = lib.mkOption {
+    type = lib.types.enum [ "local" "s3" "mlflow" "wandb" ];
+    default = "local";
+    description = "Tracking back-end. Waits for experiment tracking.";
+  };
+  options.rl.store.trackingUri = lib.mkOption {
+    type = lib.types.str;
+    default = "http://localhost:5000";
+    description = "Address of the tracking server. Waits for experiment tracking.";
+  };
+  options.rl.store.experimentName = lib.mkOption {
+    type = lib.types.str;
+    default = "rl-experiment";
+    description = "Experiment name at the tracking server. Waits for experiment tracking.";
+  };
+  options.rl.store.runName = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "A name for the run, stored in its row and shown in listings.";
+  };
+  options.rl.store.modelDir = lib.mkOption {
+    type = lib.types.str;
+    default = "models";
+    description = "Folder of the checkpoints.";
+  };
+  options.rl.store.checkpointFreq = lib.mkOption {
+    type = lib.types.int;
+    default = 10000;
+    description = "Transitions between two checkpoints of a training run.";
+  };
+  options.rl.store.keepLast = lib.mkOption {
+    type = lib.types.int;
+    default = 3;
+    description = "How many of a run's newest checkpoints are kept; the best one is too.";
+  };
+  # Registry: Model metadata & validation. Model → Metadata (Information)
+  options.rl.registry.enable = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether checkpoints enter the model registry. Waits for the model registry.";
+  };
+  options.rl.registry.dbPath = lib.mkOption {
+    type = lib.types.str;
+    default = "rl_registry.db";
+    description = "Stand-alone registry file. Waits for the model registry.";
+  };
+  options.rl.registry.minReward = lib.mkOption {
+    type = lib.types.nullOr lib.types.float;
+    default = null;
+    description = "Mean reward a model needs to be validated. Waits for the model registry.";
+  };
+  options.rl.registry.minEpisodes = lib.mkOption {
+    type = lib.types.int;
+    default = 10;
+    description = "Evaluation episodes a model needs to be validated. Waits for the model registry.";
+  };
+  options.rl.registry.keepTopN = lib.mkOption {
+    type = lib.types.nullOr lib.types.int;
+    default = 10;
+    description = "How many models are kept. Waits for the model registry.";
+  };
+  options.rl.registry.maxAge = lib.mkOption {
+    type = lib.types.nullOr lib.types.int;
+    default = null;
+    description = "Days after which a model may be pruned. Waits for the model registry.";
+  };
+  # Metrics: Runtime telemetry (reward, loss). Step → Metrics (Signal)
+  options.rl.metrics.enable = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether metrics are exported. Waits for telemetry.";
+  };
+  options.rl.metrics.endpoint = lib.mkOption {
+    type = lib.types.str;
+    default = "http://localhost:4318";
+    description = "OTLP endpoint of metrics. Waits for telemetry.";
+  };
+  options.rl.metrics.protocol = lib.mkOption {
+    type = lib.types.enum [ "grpc" "http" ];
+    default = "http";
+    description = "OTLP protocol. Waits for telemetry.";
+  };
+  options.rl.metrics.exportInterval = lib.mkOption {
+    type = lib.types.int;
+    default = 10;
+    description = "Seconds between two exports. Waits for telemetry.";
+  };
+  options.rl.metrics.trackReward = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether the reward is exported. Waits for telemetry.";
+  };
+  options.rl.metrics.trackLoss = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether the losses are exported. Waits for telemetry.";
+  };
+  options.rl.metrics.trackEntropy = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether the entropy is exported. Waits for telemetry.";
+  };
+  options.rl.metrics.trackFps = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether transitions per second are exported. Waits for telemetry.";
+  };
+  options.rl.metrics.granularity = lib.mkOption {
+    type = lib.types.enum [ "step" "episode" ];
+    default = "episode";
+    description = "One point per step or per episode. Waits for telemetry.";
+  };
+  # Traces: Episode/step spans. Episode → Trace (Signal)
+  options.rl.traces.enable = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether traces are exported. Waits for telemetry.";
+  };
+  options.rl.traces.endpoint = lib.mkOption {
+    type = lib.types.str;
+    default = "http://localhost:4318";
+    description = "OTLP endpoint of traces. Waits for telemetry.";
+  };
+  options.rl.traces.sampleRate = lib.mkOption {
+    type = lib.types.float;
+    default = 1.0;
+    description = "Share of traces that is kept. Waits for telemetry.";
+  };
+  options.rl.traces.traceEpisodes = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether an episode is a span. Waits for telemetry.";
+  };
+  options.rl.traces.traceSteps = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether a step is a span (high volume). Waits for telemetry.";
+  };
+  options.rl.traces.traceEvals = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether an evaluation is a span. Waits for telemetry.";
+  };
+  # Logs: Structured events. Event → Log (Signal)
+  options.rl.logs.enable = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether log lines are exported by OpenTelemetry. Waits for telemetry.";
+  };
+  options.rl.logs.endpoint = lib.mkOption {
+    type = lib.types.str;
+    default = "http://localhost:4318";
+    description = "OTLP endpoint of log lines. Waits for telemetry.";
+  };
+  options.rl.logs.level = lib.mkOption {
+    type = lib.types.enum [ "debug" "info" "warn" "error" ];
+    default = "info";
+    description = "Least severity that is written.";
+  };
+  # Trajectory: Step-by-step tables. Step → Rows (Information)
+  options.rl.trajectory.namespace = lib.mkOption {
+    type = lib.types.str;
+    default = "rl";
+    description = "Namespace of the four tables. Waits for the data plane.";
+  };
+  options.rl.trajectory.table = lib.mkOption {
+    type = lib.types.str;
+    default = "trajectories";
+    description = "Table of steps. Waits for the data plane.";
+  };
+  options.rl.trajectory.equityTable = lib.mkOption {
+    type = lib.types.str;
+    default = "equity_curves";
+    description = "Table of equity curves. Waits for the data plane.";
+  };
+  options.rl.trajectory.actionLogTable = lib.mkOption {
+    type = lib.types.str;
+    default = "action_logs";
+    description = "Table of action components. Waits for the data plane.";
+  };
+  options.rl.trajectory.rewardDecompTable = lib.mkOption {
+    type = lib.types.str;
+    default = "reward_decomposition";
+    description = "Table of reward terms. Waits for the data plane.";
+  };
+  options.rl.trajectory.persist = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether steps are kept on disk. Waits for the data plane.";
+  };
+  options.rl.trajectory.flushRows = lib.mkOption {
+    type = lib.types.int;
+    default = 1000;
+    description = "Steps per environment before the buffer is flushed. Waits for the data plane.";
+  };
+  options.rl.trajectory.requireIceberg = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether a failed table commit fails the run. Waits for the data plane.";
+  };
+  # Home: Home folder & ledger. Run → Ledger (Information)
+  options.rl.home.folder = lib.mkOption {
+    type = lib.types.str;
+    default = ".alphaswarm";
+    description = "Folder below which all state lives.";
+  };
+  options.rl.home.dbUrl = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Database URL of the ledger; null: an SQLite file in the home folder.";
+  };
+  options.rl.home.episodeRate = lib.mkOption {
+    type = lib.types.float;
+    default = 100.0;
+    description = "Episodes per 1,000 transitions above which a batch of episodes is stored as one row.";
+  };
+  options.rl.home.haltPollSeconds = lib.mkOption {
+    type = lib.types.float;
+    default = 0.25;
+    description = "Seconds between two looks at the kill switch.";
+  };
+  options.rl.home.haltSilenceSeconds = lib.mkOption {
+    type = lib.types.float;
+    default = 30.0;
+    description = "Seconds without an answer from the kill switch after which training halts.";
+  };
+  options.rl.home.heartbeatSeconds = lib.mkOption {
+    type = lib.types.float;
+    default = 10.0;
+    description = "Seconds between two heartbeats of a run.";
+  };
+}

@@ -1,0 +1,195 @@
+"""Each option, set by each face, is the same value at the same place, or the same refusal."""
+
+import dataclasses
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from alphaswarm_rl.core.errors import OptionError, PartNotHere
+from alphaswarm_rl.core.hashing import canonical_fields
+from alphaswarm_rl.core.yaml import dump_yaml
+from alphaswarm_rl.options import BY_KEY, OPTIONS, effective_spec, load_settings, starting_spec
+from alphaswarm_rl.options.click_options import TableOption, given, option_params
+from alphaswarm_rl.options.faces import read_faces
+from alphaswarm_rl.options.lens import look, put
+from alphaswarm_rl.spec import RLExperimentSpec
+
+from .samples import SAMPLES
+
+SPEC = [option for option in OPTIONS if option.target == "spec"]
+SETTINGS = [option for option in OPTIONS if option.target == "settings"]
+PRESENT = [option for option in SETTINGS if option.part is None]
+WAITING = [option for option in SETTINGS if option.part is not None]
+
+
+def by_key(options):
+    return pytest.mark.parametrize("option", options, ids=[option.key for option in options])
+
+
+def from_command_line(*arguments):
+    """The flags as a real command receives them."""
+    seen = {}
+
+    @click.command(params=[click.Argument(["spec"], required=False), *option_params()])
+    def command(**params):
+        seen.update(given(params))
+
+    result = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return seen
+
+
+def flag(option):
+    text, value = SAMPLES[option.key]
+    if option.type.is_boolean:
+        return [option.flag if value else option.off_flag]
+    return [option.flag, text]
+
+
+def plain(value):
+    return list(value) if isinstance(value, tuple) else value
+
+
+def settings_file(folder, option):
+    data = {}
+    value = SAMPLES[option.key][1]
+    put(data, option.path, value if isinstance(value, str | int | float | None) else str(value))
+    path = folder / "chosen.yaml"
+    path.write_text(dump_yaml(data))
+    return path
+
+
+def test_every_option_has_a_sample_that_is_not_its_default():
+    assert list(SAMPLES) == [option.key for option in OPTIONS]
+    for option in OPTIONS:
+        text, value = SAMPLES[option.key]
+        assert option.type.read(text) == value != option.default
+
+
+@by_key(SPEC)
+def test_spec_options(option):
+    text, value = SAMPLES[option.key]
+    data = starting_spec().canonical()
+    if option.key == "agent.algorithm":  # what the starting spec chose goes with it, the rest is a2c's own
+        chosen = {"encoder": "mlp", "net_arch": [64, 64]}
+        data["agent"] = {"class": value, "kwargs": chosen}
+    else:
+        put(data, "env.kwargs.id" if option.path == "env" else option.path, plain(value))
+    expected = RLExperimentSpec.from_data(data)
+    by_file = effective_spec(expected, {}, {})
+    assert by_file.sources == {}
+
+    by_flag = effective_spec(None, from_command_line(*flag(option)), {})
+    assert by_flag.spec == by_file.spec == expected != starting_spec()
+    assert by_flag.spec.spec_hash == expected.spec_hash
+    ((path, source),) = by_flag.sources.items()
+    assert source == {"value": plain(value), "source": f"flag {flag(option)[0]}"}
+    assert look(by_flag.spec.canonical(), path) == plain(value)
+
+    for name in option.env_names:
+        by_env = effective_spec(None, {}, {name: text})
+        assert by_env.spec == expected
+        assert by_env.sources == {path: {"value": plain(value), "source": f"ENV {name}"}}
+
+
+@by_key(PRESENT)
+def test_settings_options(option, tmp_path):
+    text, value = SAMPLES[option.key]
+    by_flag = load_settings(from_command_line(*flag(option)), {})
+    by_file = load_settings({}, {}, settings_file(tmp_path, option))
+    assert by_flag == by_file != load_settings({}, {})
+    assert look(by_flag.model_dump(), option.path) == value
+    for name in option.env_names:
+        assert load_settings({}, {name: text}) == by_flag
+
+
+@by_key(WAITING)
+def test_settings_options_whose_part_is_not_here(option, tmp_path):
+    text, _ = SAMPLES[option.key]
+    file = settings_file(tmp_path, option)
+
+    def refused(face, flags, environ, file=None):
+        with pytest.raises(PartNotHere) as caught:
+            load_settings(flags, environ, file)
+        assert option.key in caught.value.what
+        assert face in caught.value.what
+        assert option.part in caught.value.why
+
+    refused(flag(option)[0], from_command_line(*flag(option)), {})
+    refused(str(file), {}, {}, file)
+    for name in option.env_names:
+        if name.startswith("OTEL_"):
+            assert load_settings({}, {name: text}) == load_settings({}, {})
+        else:
+            refused(name, {}, {name: text})
+
+
+@by_key(WAITING)
+def test_the_default_of_an_absent_part_is_harmless(option, tmp_path):
+    text = "null" if option.default is None else str(option.default)
+    for name in option.env_names:
+        assert load_settings({}, {name: text}) == load_settings({}, {})
+    assert load_settings({option.key: text}, {}) == load_settings({}, {})
+    data = {}
+    put(
+        data, option.path, canonical_fields(load_settings({}, {}))[option.path.split(".")[0]][option.path.split(".")[1]]
+    )
+    path = tmp_path / "defaults.yaml"
+    path.write_text(dump_yaml(data))
+    assert load_settings({}, {}, path) == load_settings({}, {})
+
+
+def test_a_flag_at_its_default_hides_a_file_that_asks_for_an_absent_part(tmp_path):
+    path = tmp_path / "settings.yaml"
+    path.write_text("store: {backend: mlflow}\n")
+    assert load_settings({"store.backend": "local"}, {}, path).store.backend == "local"
+
+
+@pytest.mark.parametrize(
+    "name", ["MLFLOW_TRACKING_URI", "WANDB_PROJECT", "OTEL_SDK_DISABLED", "OTEL_EXPORTER_OTLP_PROTOCOL"]
+)
+def test_foreign_names_never_cause_an_error(name):
+    assert load_settings({}, {name: "http/protobuf"}) == load_settings({}, {})
+    assert effective_spec(None, {}, {name: "x"}).sources == {}
+
+
+def test_foreign_names_are_read_last_once_their_part_is_here():
+    option = dataclasses.replace(BY_KEY["metrics.endpoint"], part=None)
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a"}
+    assert [item.value for item in read_faces([option], {}, environ)] == ["http://a"]
+    environ["RL_METRICS_ENDPOINT"] = "http://b"
+    assert [item.value for item in read_faces([option], {}, environ)] == ["http://b"]
+
+
+def test_nothing_given_is_seen_as_nothing():
+    assert from_command_line("spec.yaml") == {}
+
+
+def test_null_is_a_value_and_none_is_not():
+    assert from_command_line("--seed", "null") == {"env.seed": "null"}
+    assert effective_spec(None, {"env.seed": "null"}, {"RL_ENV_SEED": "3"}).spec.training.seed is None
+    assert effective_spec(None, {"env.seed": None}, {"RL_ENV_SEED": "3"}).spec.training.seed == 3
+
+
+def test_the_help_names_the_variable_the_default_and_the_choices():
+    command = click.Command("train", params=list(option_params(["spec"])))
+    text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
+    assert "--gamma NUMBER Discount factor. [ENV RL_TRAIN_GAMMA; default 0.99]" in text
+    assert "--learning-rate NUMBER Learning rate. [ENV RL_TRAIN_LEARNING_RATE; default 3e-4]" in text
+    assert "--obs-normalize [none|running|fixed]" in text
+    assert "--deterministic / --no-deterministic" in text
+    assert "--log-dir" not in text
+
+
+def test_command_line_options_know_their_row():
+    params = option_params()
+    assert all(isinstance(param, TableOption) for param in params)
+    assert [param.row for param in params] == list(OPTIONS)
+    level = next(param for param in params if param.row.key == "logs.level")
+    assert [item.value for item in level.type.shell_complete(None, level, "w")] == ["warn"]
+
+
+def test_an_unknown_flag_key_is_an_error_with_the_nearest():
+    with pytest.raises(OptionError, match=r"train\.gama.*train\.gamma"):
+        effective_spec(None, {"train.gama": 1}, {})

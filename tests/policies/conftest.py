@@ -1,0 +1,6 @@
+"""The components under test, which an installed distribution would find by its entry points."""
+
+import alphaswarm_rl.agents.policy_agent
+import alphaswarm_rl.agents.sb3
+import alphaswarm_rl.policies.constant
+import alphaswarm_rl.policies.random  # noqa: F401

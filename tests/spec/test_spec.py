@@ -1,0 +1,153 @@
+import pytest
+
+from alphaswarm_rl.core.errors import PartNotHere, SpecError
+from alphaswarm_rl.spec import RLExperimentSpec, diff_specs, load_spec, load_specs_from_dir, refuse_absent, refuse_verb, waiting_fields
+from alphaswarm_rl.spec.experiment import slugify
+from tests.spec.specs import MINIMAL, TINY
+
+
+def load(text):
+    return RLExperimentSpec.from_yaml_str(text)
+
+
+@pytest.mark.parametrize(("name", "slug"), [("My First RL!", "my-first-rl"), ("  a  b ", "a-b"), ("x" * 100, "x" * 80), ("É-1", "1")])
+def test_slugs(name, slug):
+    assert slugify(name) == slug
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: x\ntrainig: {}", "unknown key 'trainig'. Did you mean 'training'"),
+        ("name: x\ntraining: {total_timestep: 5}", "training: unknown key 'total_timestep'. Did you mean 'total_timesteps'"),
+        ("name: x\nagent: {class: pppo}", "agent 'pppo': the catalogue has no such component. Did you mean 'ppo'"),
+        ("name: x\nagent: {class: ppo, kwargs: {learning_rat: 1}}", "unknown key 'learning_rat'. Did you mean 'learning_rate'"),
+        ("name: x\ntraining: {total_timesteps: many}", "training.total_timesteps: .*integer.*'many'"),
+        ("name: x\ntraining: {n_envs: true}", "training.n_envs: a number is needed, not true"),
+        ("name: x\ntraining: {total_timesteps: 0}", "greater than or equal to 1"),
+        ("name: x\nagent: {class: ppo, kwargs: {learning_rate: .nan}}", "learning_rate: .*finite"),
+        ("name: x\nagent: {class: ppo, module_path: os}", "module_path 'os'.*never imports"),
+        ("name: x\nenv: {class: getcwd, module_path: os}", "env 'getcwd': the catalogue has no such component"),
+        ("name: x\ndescription: !!python/object/apply:os.getcwd []", "tag .* is not plain data"),
+        ("name: '!!!'", "gives no slug"),
+        ("name: x\nuniverse: {symbols: [700]}", "universe.symbols.0: .*string"),
+        ("name: x\nevaluation: {start: 2024-13-01}", "not an ISO date"),
+        ("name: x\nevaluation: {start: 2024-02-01, end: 2024-01-01}", "must lie before"),
+        ("name: x\ntraining: {eval_freq: 5}", "needs eval_during_training"),
+        ("name: x\nobs: {clip_range: [5, -5]}", "lower bound must be below"),
+        ("- a\n- b", "not a mapping"),
+        ("description: no name", "name: Field required"),
+        ("", "not a mapping"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(text, message):
+    with pytest.raises(SpecError, match=message) as caught:
+        load(text)
+    assert caught.value.remedy
+
+
+def test_every_mistake_is_reported_at_once():
+    with pytest.raises(SpecError) as caught:
+        load("name: x\ntraining: {n_envs: -1, seed: -5}\nevaluation: {episodes: none}")
+    assert all(place in str(caught.value) for place in ("training.n_envs", "training.seed", "evaluation.episodes"))
+
+
+def test_tickers_on_and_no_are_tickers():
+    assert load("name: x\nuniverse: {symbols: [ON, NO, aapl, BRK.NYSE]}").universe.symbols == ["ON.NASDAQ", "NO.NASDAQ", "AAPL.NASDAQ", "BRK.NYSE"]
+
+
+def test_a_spec_cannot_change():
+    with pytest.raises(Exception, match="frozen"):
+        load(MINIMAL).name = "other"
+
+
+@pytest.mark.parametrize(
+    ("field", "part"),
+    [
+        ("universe: {symbols: [AAPL]}", "market engine"),
+        ("universe: {model: {class: x}}", "market engine"),
+        ("training: {stop_properly_penalty_coef: 0.2}", "market engine"),
+        ("training: {extras: {a: 1}}", "declares keys"),
+        ("evaluation: {extras: {a: 1}}", "declares keys"),
+        ("extras: {a: 1}", "declares keys"),
+        ("trajectory_store: {enabled: false}", "data plane"),
+        ("mlflow: {experiment: x}", "experiment tracking"),
+        ("mlflow: {register_model_as: x}", "experiment tracking"),
+        ("mlflow: {tags: {a: b}}", "experiment tracking"),
+    ],
+)
+def test_a_field_whose_part_is_not_there_is_refused(field, part):
+    spec = load(MINIMAL + field)
+    with pytest.raises(PartNotHere, match=part):
+        refuse_absent(spec)
+
+
+@pytest.mark.parametrize("slot", ["data_pipeline", "reward", "observation", "action", "ensembler", "trajectory_store"])
+def test_a_component_of_a_kind_that_is_not_there_is_refused(slot):
+    wrapped = "{spec: {class: x}}"
+    with pytest.raises(SpecError, match="not there yet"):
+        load(f"{MINIMAL}{slot}: {wrapped}")
+
+
+@pytest.mark.parametrize("text", ["terminations: [{class: x}]", "training: {advantage: {class: ReinforcePlusPlusAdvantage}}"])
+def test_nested_components_of_kinds_that_are_not_there_are_refused(text):
+    with pytest.raises(SpecError, match="not there yet"):
+        load(MINIMAL + text)
+
+
+def test_at_its_default_a_waiting_field_does_no_harm():
+    refuse_absent(load(MINIMAL))
+    assert {field.path for field in waiting_fields()} >= {"mlflow.tags", "trajectory_store.enabled", "reward"}
+
+
+@pytest.mark.parametrize("missing", ["env", "agent"])
+def test_what_every_run_needs_is_asked_for(missing):
+    spec = RLExperimentSpec.from_data({**load(MINIMAL).canonical(), missing: None})
+    with pytest.raises(SpecError, match=f"it has no {missing}"):
+        refuse_absent(spec)
+
+
+@pytest.mark.parametrize(
+    ("kind", "verb", "error"),
+    [("training", "train", None), ("research", "replay", None), ("evaluation", "evaluate", None), ("evaluation", "train", SpecError), ("paper", "train", PartNotHere), ("ensemble", "evaluate", PartNotHere)],
+)
+def test_the_kind_restricts_the_verbs(kind, verb, error):
+    spec = load(f"{MINIMAL}kind: {kind}")
+    if error is None:
+        refuse_verb(spec, verb)
+    else:
+        with pytest.raises(error, match=kind):
+            refuse_verb(spec, verb)
+
+
+def test_specs_are_found_by_path_and_by_preset_name(tmp_path):
+    path = tmp_path / "my.yaml"
+    path.write_text(TINY)
+    assert load_spec(path).name == load_spec(str(path)).name == "Tiny"
+    assert load_spec("cartpole_ppo").name == "CartPole PPO"
+    with pytest.raises(SpecError, match="Did you mean 'cartpole_ppo'"):
+        load_spec("cartpole_pp")
+    with pytest.raises(SpecError, match="does not exist"):
+        load_spec(tmp_path / "none.yaml")
+
+
+def test_a_folder_reports_every_broken_file_by_name(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "good.yaml").write_text(TINY)
+    (tmp_path / "deep" / "also_good.yml").write_text(MINIMAL)
+    (tmp_path / "bad.yaml").write_text("name: [")
+    (tmp_path / "deep" / "worse.yaml").write_text("nmae: x")
+    loaded = load_specs_from_dir(tmp_path)
+    assert {path.name for path in loaded.specs} == {"good.yaml", "also_good.yml"}
+    assert {path.name for path in loaded.broken} == {"bad.yaml", "worse.yaml"}
+    assert all(path.name in str(error) for path, error in loaded.broken.items())
+
+
+def test_a_diff_names_paths_and_both_values():
+    left, right = load(TINY), load(TINY.replace("seed: 3", "seed: 4").replace("n_steps: 32", "n_steps: 64"))
+    assert [(entry.path, entry.left, entry.right) for entry in diff_specs(left, right)] == [("agent.kwargs.n_steps", 32, 64), ("training.seed", 3, 4)]
+
+
+def test_dates_are_canonical():
+    training = load("name: x\ntraining: {start: 2024-01-01, end: '2024-03-01T10:00:00+02:00'}").training
+    assert (training.start, training.end) == ("2024-01-01", "2024-03-01T08:00:00")
