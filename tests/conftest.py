@@ -15,6 +15,8 @@ import sitecustomize  # noqa: E402, F401  (patches socket)
 
 # Subprocesses load the same file by themselves.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(NO_NETWORK), os.environ.get("PYTHONPATH")]))
+# Two workers on two cores: more threads in each only get in each other's way.
+os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 # No deadlines: these machines are noisy, and a slow example is not a wrong one.
 hypothesis_settings.register_profile("quiet", deadline=None, derandomize=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,15 +18,19 @@ _NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """The URL of a server that lives as long as the test session."""
-    server = get_server(tmp_path_factory.mktemp("postgres"))
+    # Not below pytest's own folder: as root the server runs as another user, and every pytest that starts meanwhile
+    # closes that folder to other users again.
+    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+    server = get_server(folder)
     with psycopg.connect(server.get_uri(), autocommit=True) as connection:
         # Tests need no durability, and a database per test is made three times as fast without it.
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("SELECT pg_reload_conf()")
     yield server.get_uri()
     server.cleanup()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

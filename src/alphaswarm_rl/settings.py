@@ -116,7 +116,7 @@ class Settings(FrozenModel):
 
     def below_home(self, path: Path) -> Path:
         """`path` as an absolute one: relative paths are read as below the home folder."""
-        return (self.home / path.expanduser()).absolute()
+        return (self.home.expanduser() / path.expanduser()).absolute()
 
     @property
     def models_path(self) -> Path:

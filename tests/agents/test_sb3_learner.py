@@ -216,12 +216,14 @@ def test_n_step_returns_do_not_cross_a_resume():
     buffer = learner.model.replay_buffer
     newest = buffer.pos - 1
     assert not buffer.timeouts[newest].all()
-    learner.train(world_for("dqn"), 62, Hooks())
+    learner.train(world_for("dqn"), learner.timesteps + 1, Hooks())
     assert np.array_equal(np.logical_or(buffer.dones[newest], buffer.timeouts[newest]), [True, True])
 
 
 @pytest.mark.parametrize("alias", ["ppo", "dqn", "sac", "recurrent_ppo", "maskable_ppo"])
-@pytest.mark.parametrize(("space", "policy_type"), [(DICT, "MultiInputPolicy"), (IMAGE, "CnnPolicy"), (IMAGE, "MlpPolicy")])
+@pytest.mark.parametrize(
+    ("space", "policy_type"), [(DICT, "MultiInputPolicy"), (IMAGE, "CnnPolicy"), (IMAGE, "MlpPolicy")]
+)
 def test_every_policy_type(alias, space, policy_type):
     env = world_for(alias, space)
     kwargs = {"policy_type": policy_type, "embed_dim": 4, "encoder": "cnn"} if policy_type == "CnnPolicy" else {}

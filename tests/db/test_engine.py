@@ -152,7 +152,7 @@ def test_a_forked_child_does_not_use_the_connections_of_its_parent(database_url:
         process.start()
     child()
     for process in processes:
-        process.join()
+        process.join(60)
     assert [process.exitcode for process in processes] == [0, 0]
     with read(engine) as connection:
         assert connection.execute(text("SELECT count(*) FROM t")).scalar_one() == 60

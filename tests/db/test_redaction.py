@@ -18,7 +18,7 @@ from alphaswarm_rl.db.redaction import redact
         ("host=db password='hunter2 too' user=ann", "host=db password=*** user=ann"),
         ("sqlite:////home/ann/ledger.db", "sqlite:////home/ann/ledger.db"),
         ("sqlite:///C:/home/a@b/ledger.db", "sqlite:///C:/home/a@b/ledger.db"),
-        ("postgresql://db.example:5432/a@b", "postgresql://db.example:5432/a@b"),
+        ("postgresql://db.example:5432/a@b", "postgresql://db.example:***@b"),  # may be a password: hidden
         ("", ""),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_moment_with_a_zone_is_read_in_utc():
     ],
 )
 def test_a_window_without_bars_names_the_dates_there_are(start, end):
-    with pytest.raises(EnvError, match="2009-05-22.*2018-08-29"):
+    with pytest.raises(EnvError, match=r"2009-05-22.*2018-08-29"):
         in_window("stocks-v0", start, end)
 
 

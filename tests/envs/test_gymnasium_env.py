@@ -92,7 +92,7 @@ def test_kwargs_are_json_data():
 def test_kwargs_reach_the_environment():
     env = build("LunarLander-v3", gravity=-5.0)
     assert env.envs[1].unwrapped.gravity == -5.0
-    with pytest.raises(EnvError, match="does not take its kwargs.*gravitee"):
+    with pytest.raises(EnvError, match=r"does not take its kwargs.*gravitee"):
         build("LunarLander-v3", gravitee=-5.0)
 
 

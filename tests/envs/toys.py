@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -15,7 +15,7 @@ from alphaswarm_rl.envs.gymnasium_env import GymnasiumEnv
 class Toy(gymnasium.Env):
     """Counts its steps from a random start; one buffer serves all observations, as in careless environments."""
 
-    metadata = {"render_modes": []}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
     observation_space: Any = Box(-np.inf, np.inf, (3,), np.float32)
     action_space: Any = Discrete(3)
     length = 7

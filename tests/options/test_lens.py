@@ -6,6 +6,7 @@ import sys
 import pytest
 from pydantic import Field
 
+from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.kinds import Agent
@@ -13,43 +14,49 @@ from alphaswarm_rl.options import effective_spec, starting_spec
 from alphaswarm_rl.spec import RLExperimentSpec
 
 
-class OptionsTestOldAgent(Agent):
-    """An agent that somebody leaves."""
+@pytest.fixture(autouse=True)
+def _two_agents(monkeypatch):
+    """Two agents that only these tests know: tests over the whole catalogue must not meet them."""
+    catalogue.discover()
+    for name in ("_components", "_names"):
+        monkeypatch.setattr(catalogue, name, dict(getattr(catalogue, name)))
 
-    rl_alias = "options_test_old"
+    class OptionsTestOldAgent(Agent):
+        """An agent that somebody leaves."""
 
-    class Config(ComponentConfig):
-        """Parameters."""
+        rl_alias = "options_test_old"
 
-        width: int
-        gamma: float = 0.9
-        layers: tuple[int, ...] = (8, 8)
-        only_here: int = 1
+        class Config(ComponentConfig):
+            """Parameters."""
 
-    def build(self, request):
-        raise NotImplementedError
+            width: int
+            gamma: float = 0.9
+            layers: tuple[int, ...] = (8, 8)
+            only_here: int = 1
 
+        def build(self, request):
+            raise NotImplementedError
 
-class OptionsTestNewAgent(Agent):
-    """An agent that somebody turns to."""
+    class OptionsTestNewAgent(Agent):
+        """An agent that somebody turns to."""
 
-    rl_alias = "options_test_new"
-    rl_short_names = ("options_test_narrow",)
+        rl_alias = "options_test_new"
+        rl_short_names = ("options_test_narrow",)
 
-    class Config(ComponentConfig):
-        """Parameters."""
+        class Config(ComponentConfig):
+            """Parameters."""
 
-        width: int = 64
-        gamma: float = 0.5
-        layers: tuple[int, ...] = (4,)
-        depth: int = Field(2, alias="deep")
+            width: int = 64
+            gamma: float = 0.5
+            layers: tuple[int, ...] = (4,)
+            depth: int = Field(2, alias="deep")
 
-    @classmethod
-    def rl_expand(cls, name, kwargs):
-        return cls.rl_alias, {**kwargs, "width": 2}
+        @classmethod
+        def rl_expand(cls, name, kwargs):
+            return cls.rl_alias, {**kwargs, "width": 2}
 
-    def build(self, request):
-        raise NotImplementedError
+        def build(self, request):
+            raise NotImplementedError
 
 
 def spec(agent=None, env=None):
@@ -148,6 +155,6 @@ def test_the_base_is_not_changed():
 
 def test_reading_options_needs_no_heavy_library():
     heavy = "torch", "pandas", "stable_baselines3", "sqlalchemy", "click", "gymnasium"
-    code = f"import alphaswarm_rl.options, sys; sys.exit(' '.join(set({heavy!r}) & set(sys.modules)))"
+    code = f"import alphaswarm_rl.options, sys; sys.exit(' '.join(set({heavy!r}) & set(sys.modules)) or None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

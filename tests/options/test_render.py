@@ -50,18 +50,20 @@ def test_the_nix_module_can_be_read_back():
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("key", "type_", "default"),
     [
-        'options.rl.train.learningRate = lib.mkOption {\n    type = lib.types.str;\n    default = "3e-4";',
-        "options.rl.agent.netArch = lib.mkOption {\n    type = lib.types.listOf lib.types.int;\n    default = [ 64 64 ];",
-        "options.rl.registry.minReward = lib.mkOption {\n    type = lib.types.nullOr lib.types.float;\n    default = null;",
-        'options.rl.metrics.protocol = lib.mkOption {\n    type = lib.types.enum [ "grpc" "http" ];\n    default = "http";',
-        "options.rl.train.gamma = lib.mkOption {\n    type = lib.types.float;\n    default = 0.99;",
-        "options.rl.eval.deterministic = lib.mkOption {\n    type = lib.types.bool;\n    default = true;",
+        ("train.learningRate", "lib.types.str", '"3e-4"'),
+        ("agent.netArch", "lib.types.listOf lib.types.int", "[ 64 64 ]"),
+        ("registry.minReward", "lib.types.nullOr lib.types.float", "null"),
+        ("metrics.protocol", 'lib.types.enum [ "grpc" "http" ]', '"http"'),
+        ("train.gamma", "lib.types.float", "0.99"),
+        ("eval.deterministic", "lib.types.bool", "true"),
+        ("env.seed", 'lib.types.nullOr (lib.types.either lib.types.int (lib.types.enum [ "random" ]))', "null"),
     ],
 )
-def test_lines_of_the_nix_module(lines):
-    assert lines in as_nix()
+def test_lines_of_the_nix_module(key, type_, default):
+    block = f"  options.rl.{key} = lib.mkOption {{\n    type = {type_};\n    default = {default};\n"
+    assert block in as_nix()
 
 
 def test_nix_texts_are_escaped():

@@ -149,7 +149,8 @@ class SB3Learner:
             "optimisers": tensors.data,
             "generators": generators.data,
             "action_space": generator_state(self._model.action_space.np_random),
-            "episodes": [dict(info) for info in self._model.ep_info_buffer or ()],
+            # ARS counts in NumPy's integers, and measures no time.
+            "episodes": [{"r": float(e["r"]), "l": int(e["l"]), "t": 0.0} for e in self._model.ep_info_buffer or ()],
         }
         if self._replay_buffer is not None:
             replay = get_replay(self._replay_buffer)

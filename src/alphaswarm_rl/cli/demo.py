@@ -36,7 +36,14 @@ def main() -> int:
         table.add_column(heading)
     for label, result, seconds in results:
         metrics = result.metrics
-        table.add_row(label, result.run_id[:8], result.version_id[:8], f"{metrics['mean_reward']:.1f}", f"{metrics['min_reward']:.1f}", f"{seconds:.1f}")
+        table.add_row(
+            label,
+            result.run_id[:8],
+            result.version_id[:8],
+            f"{metrics['mean_reward']:.1f}",
+            f"{metrics['min_reward']:.1f}",
+            f"{seconds:.1f}",
+        )
     console.print(table)
     console.print(f"The evaluation gave the same returns as training's own: {evaluated.metrics == trained.metrics}.")
     console.print(f"The replay is another row of the same version: {replayed.version_id == trained.version_id}.")

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from alphaswarm_rl.core.errors import LedgerError, require
 from alphaswarm_rl.db.failures import explained
@@ -22,6 +23,7 @@ BUSY_SECONDS = 30
 CONNECT_SECONDS = 10
 
 _BEGIN = "alphaswarm_begin"
+_OPEN: WeakSet[Engine] = WeakSet()
 
 
 def open_engine(url: str) -> Engine:
@@ -36,7 +38,7 @@ def open_engine(url: str) -> Engine:
     """
     parsed = _parsed(url)
     engine = _sqlite_engine(parsed) if parsed.get_backend_name() == "sqlite" else _postgres_engine(parsed)
-    _forget_connections_of_the_parent_process(engine)
+    _OPEN.add(engine)
     return engine
 
 
@@ -168,14 +170,11 @@ def _switch_to_wal(connection: Any, path: Path) -> None:
             )
 
 
-def _forget_connections_of_the_parent_process(engine: Engine) -> None:
+def _forget_connections_of_the_parent() -> None:
     # A forked child inherits open connections; two processes that speak through one socket or file handle break both.
-    @event.listens_for(engine, "connect")
-    def remember(_connection: Any, record: Any) -> None:
-        record.info["pid"] = os.getpid()
+    # The pool cannot find out by itself in time: its ping already speaks.
+    for engine in list(_OPEN):
+        engine.dispose(close=False)
 
-    @event.listens_for(engine, "checkout")
-    def check(_connection: Any, record: Any, proxy: Any) -> None:
-        if record.info["pid"] != os.getpid():
-            record.dbapi_connection = proxy.dbapi_connection = None
-            raise DisconnectionError("the connection belongs to the parent process")
+
+os.register_at_fork(after_in_child=_forget_connections_of_the_parent)

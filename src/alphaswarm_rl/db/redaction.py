@@ -9,7 +9,6 @@ MASK = "***"
 
 _SECRET_WORDS = ("password", "passwd", "pwd", "passphrase", "secret", "token", "apikey", "api_key", "access_key")
 _PARAMETER = re.compile(r"(?P<key>[^=?&;\s]+)=(?P<value>'[^']*'|[^&;\s]*)")
-_HOST_AND_PORT = re.compile(r"[^@/?#]*:\d+(?=[/?#])")
 
 
 def redact(url: object) -> str:
@@ -28,7 +27,7 @@ def _without_password(rest: str) -> str:
     # A password may hold '@', '/' and '?' that nobody escaped, so it reaches to the LAST '@'.
     end = rest.rfind("@")
     start = rest.find(":", 0, max(end, 0))
-    if start < 0 or "/" in rest[:start] or _HOST_AND_PORT.match(rest):
+    if start < 0 or "/" in rest[:start]:
         return rest
     return f"{rest[:start]}:{MASK}{rest[end:]}"
 

@@ -13,7 +13,7 @@ import numpy as np
 from alphaswarm_rl.core.contracts import Window
 from alphaswarm_rl.core.errors import EnvError, require
 
-#: Registered frame and observation window of each environment, and how the dates are written where the library leaves them text.
+#: Frame and observation window that each environment is registered with, and the form of dates that are left as text.
 _SOURCES = {
     "forex": ("FOREX_EURUSD_1H_ASK", 24, "%d.%m.%Y %H:%M:%S.%f"),
     "stocks": ("STOCKS_GOOGL", 30, None),

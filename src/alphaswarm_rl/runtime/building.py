@@ -9,6 +9,7 @@ from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.kinds import Agent, EnvComponent
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.spec import RLExperimentSpec
 
@@ -51,16 +52,23 @@ class Builder:
         obs = self.spec.obs
         if obs.normalize == "none" and obs.clip_range is None and obs.stack_frames is None:
             return env
-        return PreprocessedEnv(
-            env, normalize=obs.normalize, clip_range=obs.clip_range, stack_frames=obs.stack_frames, training=phase == "train"
-        )
+        asked = ObservationSettings(normalize=obs.normalize, clip_range=obs.clip_range, stack_frames=obs.stack_frames)
+        return PreprocessedEnv(env, asked, training=phase == "train")
+
+    def in_sample(self, window: Window) -> bool | None:
+        """Whether an evaluation on those dates sees what training or validation saw; None where nobody can know."""
+        if not self.agent.trains:
+            return False
+        training = self.spec.training
+        seen = (training.window, training.validation_window) if training.validation_window else (training.window,)
+        return self.env.in_sample(window, seen)
 
     def fit_preprocessing(self, env: AnyVectorEnv) -> None:
         """Fits what must be fitted before training, on an environment of its own."""
         if isinstance(env, PreprocessedEnv) and self.spec.obs.normalize == "fixed":
             warm_up = self._raw_env("fit", num_envs=env.num_envs, phase="train", window=self.spec.training.window, render=False)
             try:
-                env.fit(warm_up, FIT_STEPS, seed=derived_seed(self.seed, "fit-actions"))
+                env.fit(warm_up, seed=self.seed, steps=FIT_STEPS)
             finally:
                 warm_up.close()
 

@@ -86,7 +86,7 @@ class Inference:
         starts = np.array([episode_start or self._starts])
         self._starts = False
         if isinstance(self._env, PreprocessedEnv):
-            batch = self._env.apply(batch, starts)
+            batch = self._env.transform.apply(batch, starts)
         action, self._memory = self._learner.predict(batch, self._memory, starts, deterministic=self.deterministic)
         return Answer(np.asarray(action)[0].tolist(), self.checkpoint.sha256)
 

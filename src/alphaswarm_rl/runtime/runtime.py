@@ -282,14 +282,13 @@ class RLRuntime:
             else:
                 builder.fit_preprocessing(env)
             scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device)
-            seen = tuple(part for part in (spec.training.window, spec.training.validation_window) if part) or (Window(),)
             started = datetime.now(UTC)
             evaluation = evaluate_learner(
                 learner,
                 env,
                 episodes=episodes,
                 deterministic=deterministic,
-                in_sample=builder.env.in_sample(window, seen) if builder.agent.trains else False,
+                in_sample=builder.in_sample(window),
                 seed=derived_seed(scope.run.seed, "evaluate"),
                 halt=scope.watcher,
                 record_frames=spec.evaluation.render,

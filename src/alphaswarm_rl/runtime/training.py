@@ -11,7 +11,7 @@ from typing import Any
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
-from alphaswarm_rl.ledger import EpisodeRow, Ledger
+from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime.building import Builder, is_stateful, load_preprocessing, preprocessing_state
 from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.runtime.episodes import Episode, EpisodeTracker
@@ -133,9 +133,9 @@ class TrainingSession:
         if not episodes:
             return
         if len(episodes) * 1000 > self.settings.ledger.episode_rate * span_of_batch:
-            rows = [_aggregate(self.run_id, episodes)]
+            rows = [_aggregate(episodes)]
         else:
-            rows = [_row(self.run_id, episode) for episode in episodes]
+            rows = [_row(episode) for episode in episodes]
         self.ledger.add_episodes(self.run_id, rows)
 
     def states(self) -> dict[str, State]:
@@ -201,8 +201,7 @@ class TrainingSession:
             self._validation_env = self.builder.build_env(
                 "validation", num_envs=min(spec.evaluation.episodes, spec.training.n_envs), phase="evaluate", window=window
             )
-        # The window that chooses the best model is in-sample by that choice, whatever its dates.
-        evaluation = self._evaluate(self._validation_env, "validation", in_sample=self.builder.env.in_sample(window, (spec.training.window,)))
+        evaluation = self._evaluate(self._validation_env, "validation", in_sample=self.builder.in_sample(window))
         if evaluation is None:
             return
         self._validated_at = self.learner.timesteps
@@ -225,8 +224,7 @@ class TrainingSession:
             render=spec.evaluation.render,
         )
         try:
-            seen = (spec.training.window, spec.training.validation_window) if spec.training.validation_window else (spec.training.window,)
-            return self._evaluate(env, "evaluate", in_sample=self.builder.env.in_sample(window, seen), render=spec.evaluation.render)
+            return self._evaluate(env, "evaluate", in_sample=self.builder.in_sample(window), render=spec.evaluation.render)
         finally:
             env.close()
 
@@ -305,32 +303,28 @@ def _next_multiple(done: int, every: int) -> int:
     return (done // every + 1) * every
 
 
-def _row(run_id: str, episode: Episode) -> EpisodeRow:
-    return EpisodeRow(
-        run_id=run_id,
-        phase="train",
-        episode=episode.number,
-        last_episode=episode.number,
-        env_idx=episode.env_idx,
-        count=1,
-        timesteps=episode.timesteps,
-        mean_reward=episode.reward,
-        portfolio_value=None,
-        length=float(episode.length),
-    )
+def _row(episode: Episode) -> dict[str, Any]:
+    return {
+        "phase": "train",
+        "episode": episode.number,
+        "last_episode": episode.number,
+        "env_idx": episode.env_idx,
+        "count": 1,
+        "timesteps": episode.timesteps,
+        "mean_reward": episode.reward,
+        "length": float(episode.length),
+    }
 
 
-def _aggregate(run_id: str, episodes: list[Episode]) -> EpisodeRow:
+def _aggregate(episodes: list[Episode]) -> dict[str, Any]:
     count = len(episodes)
-    return EpisodeRow(
-        run_id=run_id,
-        phase="train",
-        episode=episodes[0].number,
-        last_episode=episodes[-1].number,
-        env_idx=None,
-        count=count,
-        timesteps=episodes[-1].timesteps,
-        mean_reward=sum(episode.reward for episode in episodes) / count,
-        portfolio_value=None,
-        length=sum(episode.length for episode in episodes) / count,
-    )
+    return {
+        "phase": "train",
+        "episode": episodes[0].number,
+        "last_episode": episodes[-1].number,
+        "env_idx": None,
+        "count": count,
+        "timesteps": episodes[-1].timesteps,
+        "mean_reward": sum(episode.reward for episode in episodes) / count,
+        "length": sum(episode.length for episode in episodes) / count,
+    }

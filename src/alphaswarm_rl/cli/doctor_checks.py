@@ -1,0 +1,183 @@
+"""What `rl doctor` looks at. Each check gives findings and none stops another."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from alphaswarm_rl.cli.extras import extras
+from alphaswarm_rl.cli.text import size
+from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.options import OPTIONS
+from alphaswarm_rl.options.place import SETTINGS_FILE
+from alphaswarm_rl.spec import waiting_fields
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.cli.session import Session
+    from alphaswarm_rl.settings import Settings
+
+_LIBRARIES = ("torch", "gymnasium", "stable-baselines3", "sb3-contrib", "numpy", "pydantic", "SQLAlchemy", "alembic")
+_COMPILERS = ("c++", "g++", "clang++", "cc", "gcc", "clang")
+#: Less free space than this and the next checkpoints may not fit.
+_LITTLE_SPACE = 1024**3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        state: `ok`; `missing` for what can be had but is not needed; `waits` for what a later part brings; `broken`.
+        name: What was looked at.
+        text: What was found.
+        data: The same for programs.
+    """
+
+    state: Literal["ok", "missing", "waits", "broken"]
+    name: str
+    text: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def examine(session: Session) -> list[Finding]:
+    """Every finding, in the order in which they are shown."""
+    findings = [*_versions(), *_guarded("device", _device), *_compiler()]
+    try:
+        settings = session.settings
+    except AlphaSwarmError as error:
+        findings.append(_broken("settings", error))
+    else:
+        findings += _settings_file(session, settings)
+        findings += _guarded("home", lambda: _home(settings))
+        findings += _disk(settings)
+        findings += _guarded("database", lambda: _database(settings))
+    return [*findings, *_extras(), *_guarded("components", lambda: _components(session)), *_waiting()]
+
+
+def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    try:
+        return list(check())
+    except (AlphaSwarmError, ImportError, OSError) as error:
+        return [_broken(name, error)]
+
+
+def _broken(name: str, error: Exception) -> Finding:
+    data = error.as_dict() if isinstance(error, AlphaSwarmError) else {"type": type(error).__name__}
+    return Finding("broken", name, str(error), data)
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("ok", "python", platform.python_version())
+    yield Finding("ok", "alphaswarm-rl", version("alphaswarm-rl"))
+    for library in _LIBRARIES:
+        try:
+            yield Finding("ok", library, version(library))
+        except PackageNotFoundError:
+            yield Finding("broken", library, "not installed. Run: pip install alphaswarm-rl.")
+
+
+def _device() -> Iterator[Finding]:
+    from alphaswarm_rl.runtime.fingerprints import machine_fingerprint, resolve_device
+
+    found = machine_fingerprint(resolve_device("auto"))
+    yield Finding("ok", "device", f"{found['device']} ({found['cpu']}, {found['isa']}, {found['cores']} cores)", found)
+
+
+def _compiler() -> Iterator[Finding]:
+    path = next((path for path in map(shutil.which, _COMPILERS) if path is not None), None)
+    if path is None:
+        yield Finding("missing", "compiler", "no C or C++ compiler; torch.compile is not used without one")
+    else:
+        yield Finding("ok", "compiler", path)
+
+
+def _settings_file(session: Session, settings: Settings) -> Iterator[Finding]:
+    path = session.settings_file or settings.home / SETTINGS_FILE
+    yield Finding("ok", "settings file", str(path) if path.exists() else f"none ({path} does not exist)")
+
+
+def _home(settings: Settings) -> Iterator[Finding]:
+    home = settings.home.absolute()
+    # The folder is not made here; what counts is whether it could be.
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    with tempfile.TemporaryFile(dir=place):
+        yield Finding("ok", "home", str(home) if place == home else f"{home} (not there yet, can be made)")
+    free = shutil.disk_usage(place).free
+    yield Finding("ok" if free >= _LITTLE_SPACE else "broken", "free space", size(free), {"bytes": free})
+
+
+def _disk(settings: Settings) -> Iterator[Finding]:
+    parts = {
+        "checkpoints": settings.models_path,
+        "event logs": settings.logs_path,
+        "recordings": settings.below_home(Path("media")),
+        "ledger file": settings.below_home(Path("ledger.db")),
+    }
+    for name, path in parts.items():
+        used = _size(path)
+        yield Finding("ok", f"disk: {name}", size(used), {"path": str(path), "bytes": used})
+
+
+def _size(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    # Not Path.rglob: a file that another process deletes meanwhile must not end the walk.
+    return sum(
+        entry.stat().st_size
+        for folder, _, names in os.walk(path)
+        for name in names
+        if (entry := Path(folder, name)).exists()
+    )
+
+
+def _database(settings: Settings) -> Iterator[Finding]:
+    from alphaswarm_rl.cli.database import USABLE, database_state
+
+    found = database_state(settings)
+    at = (
+        "no tables yet, made on first use"
+        if found.revision is None
+        else f"revision {found.revision}, needs {found.head}"
+    )
+    state: Literal["ok", "broken"] = "ok" if found.state in USABLE else "broken"
+    yield Finding(state, "database", f"{found.url} ({at})", vars(found))
+
+
+def _extras() -> Iterator[Finding]:
+    for extra in extras():
+        if extra.missing:
+            yield Finding("missing", f"extra {extra.name}", f"Run: {extra.command}", {"needs": list(extra.missing)})
+        else:
+            yield Finding("ok", f"extra {extra.name}", "installed")
+
+
+def _components(session: Session) -> Iterator[Finding]:
+    found = catalogue.listing()
+    yield Finding("ok", "components", f"{len(found)} in {len({cls.rl_kind for cls in found})} kinds")
+    owners: dict[str, list[str]] = {}
+    for point in sorted(entry_points(group=catalogue.ENTRY_POINT_GROUP), key=lambda point: point.value):
+        owners.setdefault("unknown" if point.dist is None else point.dist.name, []).append(point.value)
+    for owner, modules in sorted(owners.items()):
+        yield Finding("ok", f"entry points of {owner}", ", ".join(modules), {"modules": modules})
+    if session.plugins:
+        yield Finding("ok", "plug-ins", ", ".join(session.plugins), {"modules": list(session.plugins)})
+
+
+def _waiting() -> Iterator[Finding]:
+    parts: dict[str, dict[str, list[str]]] = {}
+    for spec_field in waiting_fields():
+        parts.setdefault(spec_field.part, {}).setdefault("spec fields", []).append(spec_field.path)
+    for option in OPTIONS:
+        if option.part is not None:
+            parts.setdefault(option.part, {}).setdefault("options", []).append(option.key)
+    for part, names in sorted(parts.items()):
+        text = "; ".join(f"{kind} {', '.join(listed)}" for kind, listed in names.items())
+        yield Finding("waits", part, text, dict(names))

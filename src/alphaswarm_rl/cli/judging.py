@@ -1,0 +1,70 @@
+"""What evaluate and replay have in common: their own options, and the arguments of a run of a stored version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from pydantic import TypeAdapter, ValidationError
+
+from alphaswarm_rl.cli.session import Session
+from alphaswarm_rl.core.errors import OptionError
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.options import run_arguments
+from alphaswarm_rl.spec.sections import IsoDate
+
+_DATE = TypeAdapter(IsoDate)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """The options of these verbs that are not in the table."""
+
+    checkpoint: str | None
+    start: str | None
+    end: str | None
+    strict: bool
+
+    @property
+    def window(self) -> Window | None:
+        """The window that the dates mean; None when none was given."""
+        window = Window(_date("--start", self.start), _date("--end", self.end))
+        if window.start is not None and window.end is not None and window.start >= window.end:
+            raise OptionError(
+                f"window {window.start} to {window.end}", "it ends before it starts", "Give --start before --end."
+            )
+        return window or None
+
+
+def judging_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --checkpoint, --start, --end and --strict."""
+    for option in (
+        click.option("--strict", is_flag=True, help="Refuse when components changed since the version was stored."),
+        click.option("--end", metavar="DATE", help="First date after the window."),
+        click.option("--start", metavar="DATE", help="First date of the window."),
+        click.option("--checkpoint", metavar="best|STEP|PATH", help="Which checkpoint; default the run's last."),
+    ):
+        function = option(function)
+    return function
+
+
+def stored_arguments(session: Session) -> dict[str, Any]:
+    """Seed, episodes and deterministic as flags and environment give them; the stored version alone says the rest."""
+    arguments = run_arguments(session.flags, os.environ)
+    for notice in arguments.notices:
+        session.notice(notice)
+    return dict(arguments.values)
+
+
+def _date(flag: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return _DATE.validate_python(text)
+    except ValidationError as error:
+        raise OptionError(
+            f"option {flag} {text!r}", "it is not an ISO date", "Write one such as 2024-01-31."
+        ) from error

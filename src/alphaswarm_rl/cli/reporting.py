@@ -1,0 +1,95 @@
+"""From whatever goes wrong to a message and an exit code; a traceback is shown only on request."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from alphaswarm_rl.cli.text import as_json_text
+from alphaswarm_rl.core.errors import AlphaSwarmError
+
+OK, BROKEN, WRONG_INPUT, HALTED = range(4)
+
+
+def guarded(call: Callable[[], Any], *, as_json: bool, debug: bool) -> int:
+    """Runs a command and gives its exit code.
+
+    Args:
+        call: Runs it; gives None or an exit code.
+        as_json: Whether an error is a JSON document on standard output.
+        debug: Whether tracebacks are shown.
+    """
+    try:
+        code = call()
+        # Output may still wait in the buffer; a reader that is gone must be noticed here, not when Python ends.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_the_rest()
+        return BROKEN
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        _tell({"type": "Halted", "what": "the command", "why": "it was stopped", "remedy": "Run it again."}, as_json)
+        return HALTED
+    except click.ClickException as error:
+        _tell(_usage(error), as_json)
+        return error.exit_code
+    except AlphaSwarmError as error:
+        if debug:
+            traceback.print_exc()
+        _tell(_document(error), as_json)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  the last line of defence: users see a message, developers use --debug
+        if debug:
+            traceback.print_exc()
+        _tell(_internal(error), as_json)
+        return BROKEN
+    return code if isinstance(code, int) else OK
+
+
+def _document(error: AlphaSwarmError) -> dict[str, Any]:
+    # The runtime leaves the id of the run that the error ended as a note.
+    notes = getattr(error, "__notes__", ())
+    return {**error.as_dict(), **({"run_id": notes[0]} if notes else {})}
+
+
+def _usage(error: click.ClickException) -> dict[str, Any]:
+    context = getattr(error, "ctx", None)
+    command = "rl" if context is None else context.command_path
+    return {
+        "type": type(error).__name__,
+        "what": f"the command line of {command!r}",
+        "why": error.format_message().rstrip("."),
+        "remedy": f"See: {command} --help.",
+    }
+
+
+def _internal(error: Exception) -> dict[str, Any]:
+    return {
+        "type": type(error).__name__,
+        "what": "internal error",
+        "why": f"{type(error).__name__}: {error}",
+        "remedy": "Run the same command with --debug and report what it prints.",
+    }
+
+
+def _tell(document: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(as_json_text({"error": document}))
+        return
+    click.echo(f"error: {document['what']}", err=True)
+    click.echo(f"  why: {document['why']}", err=True)
+    click.echo(f"  remedy: {document['remedy']}", err=True)
+
+
+def _drop_the_rest() -> None:
+    # Python flushes standard output once more when it ends, and would complain about the closed pipe then.
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)

@@ -1,0 +1,63 @@
+"""How the answer of a run is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alphaswarm_rl.cli.reporting import HALTED
+from alphaswarm_rl.cli.session import Session
+from alphaswarm_rl.cli.text import pairs, shown
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.options import EffectiveSpec
+    from alphaswarm_rl.runtime import RunResult
+
+_METRICS = (
+    "episodes",
+    "mean_reward",
+    "std_reward",
+    "min_reward",
+    "max_reward",
+    "mean_length",
+    "best_reward",
+    "in_sample",
+)
+
+
+def say_spec(session: Session, effective: EffectiveSpec) -> None:
+    """Says which spec is about to run and what changed it."""
+    spec = effective.spec
+    session.say(f"spec {spec.slug}  spec_hash {spec.spec_hash}")
+    for path, override in effective.sources.items():
+        session.say(f"  {path} = {shown(override['value'])}  ({override['source']})")
+    for notice in effective.notices:
+        session.notice(notice)
+
+
+def give_result(session: Session, result: RunResult) -> None:
+    """Gives the answer of a run; a halted one ends the command with the exit code that says so."""
+    for notice in result.notices:
+        session.notice(notice)
+    session.answer(result.as_dict(), pairs(_rows(result)))
+    if result.status == "halted":
+        raise click.exceptions.Exit(HALTED)
+
+
+def _rows(result: RunResult) -> Mapping[str, Any]:
+    return {
+        "run": result.run_id,
+        "parent": result.parent_run_id,
+        "version": result.version_id,
+        "spec_hash": result.spec_hash,
+        "status": result.status if result.halt_reason is None else f"{result.status} ({result.halt_reason})",
+        "seed": result.seed,
+        "timesteps": result.timesteps,
+        **{name: result.metrics[name] for name in _METRICS if name in result.metrics},
+        "recording": result.metrics.get("recording"),
+        "checkpoint": result.checkpoint,
+        "sha256": result.checkpoint_sha256,
+        "best": result.best_checkpoint,
+    }

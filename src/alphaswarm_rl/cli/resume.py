@@ -1,0 +1,33 @@
+"""`rl resume`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from alphaswarm_rl.cli.results import give_result
+from alphaswarm_rl.cli.session import Session
+from alphaswarm_rl.cli.verb import stored_version_options, verb
+from alphaswarm_rl.options import run_arguments
+
+
+@verb("resume", table=stored_version_options())
+@click.argument("run")
+def resume(session: Session, run: str) -> None:
+    """Go on with an interrupted, halted or failed training run.
+
+    It goes on in its own row, from its last checkpoint, under its stored version and seed.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest.
+    """
+    for notice in run_arguments(session.flags, os.environ, allowed=()).notices:
+        session.notice(notice)
+    settings = session.settings
+
+    from alphaswarm_rl.runtime import RLRuntime
+
+    give_result(session, RLRuntime.from_run(run, settings, progress=sys.stderr.isatty()).resume())

@@ -1,0 +1,82 @@
+"""`rl` itself: the table of its commands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from alphaswarm_rl.cli.lazy import Entry, LazyGroup
+from alphaswarm_rl.cli.reporting import guarded
+
+_HERE = "alphaswarm_rl.cli"
+
+ENTRIES = {
+    "train": Entry(f"{_HERE}.train:train", "Train a spec's agent, judge it, and leave a checkpoint."),
+    "evaluate": Entry(f"{_HERE}.evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window."),
+    "eval": Entry(
+        f"{_HERE}.evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window.", "evaluate"
+    ),
+    "replay": Entry(f"{_HERE}.replay:replay", "Feed a run's policy another window or seed, under its pinned version."),
+    "resume": Entry(f"{_HERE}.resume:resume", "Go on with an interrupted, halted or failed training run."),
+    "infer": Entry(f"{_HERE}.infer:infer", "Answer observations with a trained policy, one JSON line each."),
+    "halt": Entry(f"{_HERE}.halt:halt", "Use the kill switch: halt everything or one run, release it, look at it."),
+    "runs": Entry(f"{_HERE}.runs:runs", "List, show, follow, export and remove runs."),
+    "specs": Entry(f"{_HERE}.specs:specs", "List the specs in the ledger and their versions."),
+    "spec": Entry(f"{_HERE}.spec:spec", "Validate, hash, show and compare specs."),
+    "components": Entry(
+        f"{_HERE}.components:components", "List the components that specs can name, and their parameters."
+    ),
+    "options": Entry(f"{_HERE}.options:options", "List every option with its ENV name, flag and Nix name."),
+    "db": Entry(f"{_HERE}.db:db", "Upgrade the ledger's database, or look at its revision."),
+    "doctor": Entry(f"{_HERE}.doctor:doctor", "Check this installation and say what is wrong with it."),
+    "completion": Entry(f"{_HERE}.completion:completion", "Print a script that completes commands in a shell."),
+}
+
+_EPILOG = """\b
+Exit codes:
+  0  it went well
+  1  a run failed, or something is broken
+  2  wrong input, or a request that is refused
+  3  halted: by the kill switch, SIGTERM or Ctrl-C
+
+\b
+Every command takes --json: one JSON document on stdout, everything else on stderr.
+"""
+
+
+class RootGroup(LazyGroup):
+    """The group at the top; whatever goes wrong below it ends here as a message and an exit code."""
+
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> int:
+        """Runs a command line; in standalone mode the process ends with its exit code, otherwise it is returned."""
+        arguments = list(sys.argv[1:] if args is None else args)
+
+        def call() -> Any:
+            return super(RootGroup, self).main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+
+        # Both are looked for in the raw arguments, because a mistake in those must be reported in the same way.
+        code = guarded(call, as_json="--json" in arguments, debug="--debug" in arguments)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+rl = RootGroup(
+    entries=ENTRIES,
+    name="rl",
+    help="One YAML spec becomes a hash-locked, replayable reinforcement-learning experiment.",
+    epilog=_EPILOG,
+    params=[],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+click.version_option(package_name="alphaswarm-rl", prog_name="rl")(rl)

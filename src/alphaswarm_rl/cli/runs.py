@@ -1,0 +1,141 @@
+"""`rl runs`: looking at runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alphaswarm_rl.cli.runs_events import events
+from alphaswarm_rl.cli.runs_export import export
+from alphaswarm_rl.cli.runs_removal import gc, rm
+from alphaswarm_rl.cli.session import Session
+from alphaswarm_rl.cli.text import columns, pairs, shown
+from alphaswarm_rl.cli.verb import verb
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.ledger import RunRow
+
+#: Columns that are shown in their own way, or say nothing to people.
+_ELSEWHERE = ("result_summary", "overrides", "notices", "code_fingerprint", "machine", "process_start", "spec_id")
+
+
+@click.group()
+def runs() -> None:
+    """List, show, follow, export and remove runs."""
+
+
+runs.add_command(events)
+runs.add_command(export)
+runs.add_command(rm)
+runs.add_command(gc)
+
+
+@verb("list", group=runs)
+@click.option("--status", metavar="STATUS", help="Only runs in that state, such as completed or interrupted.")
+@click.option("--target", metavar="VERB", help="Only runs of that verb: train, evaluate, replay.")
+@click.option("--slug", metavar="SLUG", help="Only runs of that spec.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most that many.")
+@click.option("--removed", is_flag=True, help="Those whose files were removed too.")
+def list_runs(
+    session: Session, status: str | None, target: str | None, slug: str | None, limit: int, removed: bool
+) -> None:
+    """List runs, the newest first.
+
+    Args:
+        session: This call.
+        status: Only runs in that state.
+        target: Only runs of that verb.
+        slug: Only runs of that spec.
+        limit: At most that many.
+        removed: Whether removed runs are listed too.
+    """
+    from alphaswarm_rl.ledger import Ledger
+
+    with Ledger.open(session.settings) as ledger:
+        found = ledger.runs(status, target, slug, limit, include_removed=removed)
+    table = columns(
+        ("RUN", "SPEC", "TARGET", "STATUS", "SEED", "STEPS", "MEAN REWARD", "STARTED", "NAME"),
+        [
+            (
+                row.id,
+                row.family,
+                row.target,
+                _status(row),
+                row.seed,
+                row.timesteps,
+                row.mean_reward,
+                row.started_at,
+                row.name or "",
+            )
+            for row in found
+        ],
+    )
+    session.answer([row.as_dict() for row in found], table if found else ["there are no such runs"])
+
+
+@verb("show", group=runs)
+@click.argument("run")
+def show(session: Session, run: str) -> None:
+    """Show everything about one run.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest.
+    """
+    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.runtime.checkpoints import CheckpointStore
+
+    settings = session.settings
+    with Ledger.open(settings) as ledger:
+        row = ledger.run(run)
+        version = ledger.version(row.version_id)
+        evaluations = ledger.evaluations(row.id)
+        children = ledger.children(row.id)
+    kept = CheckpointStore(settings.models_path).steps(row.id)
+    document = {
+        "run": row.as_dict(),
+        "spec": {
+            "slug": row.family,
+            "version": version.version,
+            "version_id": version.id,
+            "spec_hash": version.spec_hash,
+        },
+        "evaluations": [evaluation.as_dict() for evaluation in evaluations],
+        "checkpoints": [{"timesteps": step, "path": path} for step, path in kept.items()],
+        "children": [child.id for child in children],
+    }
+    session.answer(document, _lines(row, document, evaluations))
+
+
+def _lines(row: RunRow, document: dict[str, Any], evaluations: list[Any]) -> list[str]:
+    spec = document["spec"]
+    known = {name: value for name, value in vars(row).items() if name not in _ELSEWHERE}
+    lines = pairs({"spec": f"{spec['slug']} version {spec['version']}", **known, "children": document["children"]})
+    lines += [f"override  {path} = {shown(item['value'])} ({item['source']})" for path, item in row.overrides.items()]
+    lines += [f"notice  {notice}" for notice in row.notices]
+    if evaluations:
+        lines += ["", "evaluations:"]
+        lines += columns(
+            ("PHASE", "STEPS", "EPISODES", "MEAN REWARD", "STD", "MEAN LENGTH", "IN SAMPLE"),
+            [
+                (
+                    item.phase,
+                    item.timesteps,
+                    item.episodes,
+                    item.mean_reward,
+                    item.std_reward,
+                    item.mean_length,
+                    item.in_sample,
+                )
+                for item in evaluations
+            ],
+        )
+    if document["checkpoints"]:
+        lines += ["", "checkpoints kept:"]
+        lines += columns(("STEP", "FOLDER"), [(item["timesteps"], item["path"]) for item in document["checkpoints"]])
+    return lines
+
+
+def _status(row: RunRow) -> str:
+    return row.status if row.removed_at is None else f"{row.status} (removed)"

@@ -1,0 +1,150 @@
+"""`rl runs rm` and `rl runs gc`: the files of runs that nobody needs any more."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from alphaswarm_rl.cli.session import Session
+from alphaswarm_rl.cli.text import columns, size
+from alphaswarm_rl.cli.verb import verb
+from alphaswarm_rl.core.errors import OptionError, RunError
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.ledger import Ledger, RunRow
+    from alphaswarm_rl.settings import Settings
+
+_LIVE = ("pending", "running")
+_RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CHECKPOINT = re.compile(r"(\.unfinished-)?\d+")
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A folder that nobody needs."""
+
+    path: Path
+    why: str
+    bytes: int
+
+
+@verb("rm")
+@click.argument("run")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint.")
+def rm(session: Session, run: str, yes: bool, force: bool) -> None:
+    """Remove a run's files; its row stays, marked removed.
+
+    A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest.
+        yes: Whether nobody is asked.
+        force: Whether runs that stand on its checkpoint do not count.
+    """
+    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.runtime.checkpoints import CheckpointStore
+
+    settings = session.settings
+    with Ledger.open(settings) as ledger:
+        row = ledger.run(run)
+        _refuse(ledger, row, force=force)
+        _confirm(f"Remove the files of run {row.id}?", yes=yes)
+        # The mark comes first: should the deletion be cut short, `rl runs gc` knows that the rest may go.
+        ledger.mark_removed(row.id)
+    freed = CheckpointStore(settings.models_path).remove(row.id)
+    for path in _other_files(settings, row.id):
+        freed += path.stat().st_size
+        path.unlink()
+    session.answer(
+        {"run_id": row.id, "removed": True, "freed_bytes": freed},
+        [f"removed run {row.id}, {size(freed)} freed; its row stays"],
+    )
+
+
+@verb("gc")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+def gc(session: Session, dry_run: bool) -> None:
+    """Remove half-written checkpoints, and those of removed and unknown runs.
+
+    Args:
+        session: This call.
+        dry_run: Whether nothing is deleted.
+    """
+    from alphaswarm_rl.ledger import Ledger
+
+    settings = session.settings
+    # The folders are looked at before the ledger: a run that starts in between is in neither list.
+    folders = _run_folders(settings.models_path)
+    with Ledger.open(settings) as ledger:
+        rows = {row.id: row for row in ledger.runs(limit=None, include_removed=True)}
+    leftovers = [leftover for folder in folders for leftover in _leftovers(folder, rows.get(folder.name))]
+    if not dry_run:
+        for leftover in leftovers:
+            shutil.rmtree(leftover.path)
+    total = sum(leftover.bytes for leftover in leftovers)
+    document = {"dry_run": dry_run, "bytes": total, "folders": [vars(leftover) for leftover in leftovers]}
+    lines = columns(("FOLDER", "WHY", "SIZE"), [(item.path, item.why, size(item.bytes)) for item in leftovers])
+    session.answer(document, [*(lines if leftovers else []), f"{'would free' if dry_run else 'freed'} {size(total)}"])
+
+
+def _refuse(ledger: Ledger, row: RunRow, *, force: bool) -> None:
+    what = f"run {row.id}"
+    if row.status in _LIVE:
+        raise RunError(what, f"it is {row.status}", f"Stop it first: rl halt {row.id} --reason TEXT.")
+    if row.removed_at is not None:
+        raise RunError(what, "its files were removed already", "Nothing is left to do.")
+    users = [child.id for child in ledger.children(row.id) if child.removed_at is None and child.checkpoint is not None]
+    if users and not force:
+        raise RunError(
+            what, f"its checkpoint is what {', '.join(users)} was judged by", "Remove those first, or give --force."
+        )
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise OptionError("this removal", "nobody can be asked: stdin is not a terminal", "Give --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def _other_files(settings: Settings, run_id: str) -> list[Path]:
+    log = settings.logs_path / f"{run_id}.jsonl"
+    recording = settings.below_home(Path("media")) / f"{run_id}.gif"
+    return [path for path in (log, recording) if path.is_file()]
+
+
+def _run_folders(root: Path) -> list[Path]:
+    """Folders that this program made: the checkpoint folder may be one that people keep other things in."""
+    if not root.is_dir():
+        return []
+    return [
+        folder
+        for folder in sorted(root.iterdir())
+        if folder.is_dir()
+        and _RUN_ID.fullmatch(folder.name)
+        and all(_CHECKPOINT.fullmatch(part.name) for part in folder.iterdir())
+    ]
+
+
+def _leftovers(folder: Path, row: RunRow | None) -> list[Leftover]:
+    from alphaswarm_rl.runtime.checkpoints import folder_size
+
+    if row is None or row.removed_at is not None:
+        why = "the ledger has no such run" if row is None else "its run was removed"
+        return [Leftover(folder, why, folder_size(folder))]
+    if row.status in _LIVE:
+        return []  # what is half written there may be being written right now
+    return [
+        Leftover(part, "half written", folder_size(part))
+        for part in sorted(folder.iterdir())
+        if not part.name.isdigit()
+    ]

@@ -1,0 +1,83 @@
+"""What every command starts from: its flags, the settings, and where its words go."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alphaswarm_rl.cli.text import as_json_text
+from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.options import load_settings
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.settings import Settings
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+
+
+@dataclass(frozen=True)
+class Session:
+    """One call of one command.
+
+    Attributes:
+        flags: Options of the table that were given on the command line, by key.
+        as_json: Whether the answer is one JSON document.
+        settings_file: The settings file that was named.
+        plugins: Modules of components that the operator named.
+    """
+
+    flags: Mapping[str, Any]
+    as_json: bool = False
+    settings_file: Path | None = None
+    plugins: tuple[str, ...] = ()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings, read on first use: commands that need none do not fail over a wrong one."""
+        settings = load_settings(self.flags, os.environ, self.settings_file)
+        _configure_logging(settings.logs.level)
+        return settings
+
+    def load_plugins(self) -> None:
+        """Imports the components that the operator named, from the working directory too."""
+        if self.plugins and (here := str(Path.cwd())) not in sys.path:
+            # At the end: a file here must not hide a module of the same name that is installed.
+            sys.path.append(here)
+        for module in self.plugins:
+            catalogue.load_plugin(module)
+
+    def answer(self, document: Any, lines: Iterable[str]) -> None:
+        """Gives the command's result: the document with --json, the lines otherwise."""
+        if self.as_json:
+            click.echo(as_json_text(document))
+        else:
+            for line in lines:
+                click.echo(line)
+
+    def say(self, line: str) -> None:
+        """Something on the way to the result; with --json it must not be on standard output."""
+        click.echo(line, err=self.as_json)
+
+    def notice(self, line: str) -> None:
+        """Something the user should know, beside the result."""
+        click.echo(f"notice: {line}", err=True)
+
+
+def _configure_logging(level: str) -> None:
+    own = _LEVELS[level]
+    # Other libraries' chatter is for those who ask for everything.
+    logging.basicConfig(
+        level=own if own == logging.DEBUG else max(own, logging.WARNING),
+        format="%(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+        force=True,
+    )
+    logging.getLogger("alphaswarm_rl").setLevel(own)

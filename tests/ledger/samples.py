@@ -1,0 +1,46 @@
+"""Specs and runs for the tests of the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.settings import LedgerSettings, Settings
+
+
+@dataclass(frozen=True)
+class SampleSpec:
+    """What the ledger needs of a spec, with a content of one number."""
+
+    slug: str = "cartpole"
+    number: int = 1
+    name: str = "Cart pole"
+    kind: str = "single"
+    description: str = "Balances a pole."
+    annotations: list[str] = field(default_factory=lambda: ["demo"])
+    component_versions: dict[str, int] = field(default_factory=lambda: {"agent:ppo": 1})
+
+    @property
+    def spec_hash(self) -> str:
+        return hashlib.sha256(f"{self.slug} {self.number}".encode()).hexdigest()
+
+    @property
+    def exec_hash(self) -> str:
+        return hashlib.sha256(f"{self.number}".encode()).hexdigest()
+
+    def canonical(self) -> dict[str, Any]:
+        return {"slug": self.slug, "number": self.number, "rate": 3e-4, "nothing": None}
+
+    def to_yaml(self) -> str:
+        return f"slug: {self.slug}\nnumber: {self.number}\n"
+
+
+def open_ledger(url: str) -> Ledger:
+    return Ledger.open(Settings(ledger=LedgerSettings(url=url)))
+
+
+def new_run(ledger: Ledger, **columns: Any) -> RunRow:
+    version = ledger.persist_spec(SampleSpec())
+    return ledger.create_run(**{"version_id": version.id, "target": "train", "seed": 7, **columns})

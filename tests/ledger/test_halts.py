@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import event, text
+from sqlalchemy.exc import DBAPIError
+
+from alphaswarm_rl.core.errors import LedgerError, RunError
+from alphaswarm_rl.db.engine import write
+from alphaswarm_rl.ledger import Ledger
+from tests.ledger.samples import new_run, open_ledger
+
+
+def test_a_halt_of_everything_concerns_every_run(ledger: Ledger) -> None:
+    run = new_run(ledger)
+    assert ledger.halt_reason(run.id) is None
+    ledger.engage("*", "market closed", "ann")
+    assert ledger.halt_reason(run.id) == "market closed"
+    assert ledger.halt_reason("any other") == "market closed"
+
+
+def test_a_halt_of_one_run_concerns_no_other(ledger: Ledger) -> None:
+    one, other = new_run(ledger), new_run(ledger)
+    halted = ledger.engage(one.id[:13], "diverges", "ann")
+    assert (halted.scope, halted.engaged, halted.set_by) == (one.id, True, "ann")
+    assert ledger.halt_reason(one.id) == "diverges"
+    assert ledger.halt_reason(other.id) is None
+
+
+def test_a_halt_stays_until_it_is_released_even_over_a_restart(ledger: Ledger, database_url: str) -> None:
+    run = new_run(ledger)
+    ledger.engage("*", "first", "ann")
+    ledger.engage("*", "second", "bob")
+    with open_ledger(database_url) as again:
+        assert again.halt_reason(run.id) == "first"
+        assert [(row.scope, row.reason, row.set_by) for row in again.halt_status()] == [("*", "first", "ann")]
+        again.release("*", "all clear", "cid")
+    assert ledger.halt_reason(run.id) is None
+    assert ledger.halt_status() == []
+    assert [(row.action, row.reason, row.actor) for row in ledger.halt_log()] == [
+        ("engage", "first", "ann"),
+        ("engage", "second", "bob"),
+        ("release", "all clear", "cid"),
+    ]
+    ledger.engage("*", "third", "ann")
+    assert ledger.halt_reason(run.id) == "third"
+
+
+def test_a_mistake_changes_neither_the_switch_nor_the_log(ledger: Ledger) -> None:
+    with pytest.raises(RunError, match="none with this id"):
+        ledger.engage("no-such-run", "why", "ann")
+    with pytest.raises(LedgerError, match="reason"):
+        ledger.engage("*", " ", "ann")
+    with pytest.raises(LedgerError, match="actor"):
+        ledger.engage("*", "why", "")
+    with pytest.raises(LedgerError, match="not engaged"):
+        ledger.release("*", "why", "ann")
+    assert ledger.halt_status() == []
+    assert ledger.halt_log() == []
+
+
+@pytest.mark.parametrize("attack", ["UPDATE rl_kill_switch_log SET actor = 'nobody'", "DELETE FROM rl_kill_switch_log"])
+def test_the_database_itself_refuses_to_change_the_log(ledger: Ledger, attack: str) -> None:
+    ledger.engage("*", "why", "ann")
+    before = ledger.halt_log()
+    with pytest.raises(DBAPIError, match="never changed or deleted"), write(ledger.engine) as connection:
+        connection.execute(text(attack))
+    assert ledger.halt_log() == before
+
+
+def test_a_look_at_the_switch_is_one_query(ledger: Ledger) -> None:
+    run = new_run(ledger)
+    asked: list[str] = []
+    event.listen(ledger.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    ledger.halt_reason(run.id)
+    assert len([statement for statement in asked if not statement.startswith("BEGIN")]) == 1

@@ -1,0 +1,170 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alphaswarm_rl.core.contracts import State
+from alphaswarm_rl.core.errors import CheckpointError, RunError
+from alphaswarm_rl.runtime import RLRuntime
+from alphaswarm_rl.runtime.checkpoints import CheckpointStore, load_checkpoint
+from alphaswarm_rl.runtime.inference import Inference
+
+STATES = {
+    "learner": State({"w": np.arange(6, dtype=np.float32).reshape(2, 3), "scalar": np.array(2.5)}, {"count": 3}),
+    "env": State({"flags": np.array([True, False])}, {}),
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return CheckpointStore(tmp_path / "models")
+
+
+def save(store, step=10, run="run"):
+    return store.save(run, step, STATES, spec={"name": "x"}, seed=1)
+
+
+def test_what_is_saved_is_loaded(store):
+    loaded = load_checkpoint(save(store).path)
+    assert loaded.spec == {"name": "x"}
+    assert loaded.seed == 1
+    for name, state in STATES.items():
+        assert loaded.states[name].data == state.data
+        for key, array in state.arrays.items():
+            assert np.array_equal(loaded.states[name].arrays[key], array)
+            assert loaded.states[name].arrays[key].shape == array.shape
+
+
+def test_the_identity_knows_neither_run_nor_clock(store):
+    assert save(store, run="a").sha256 == save(store, run="b").sha256
+    assert save(store, step=11).sha256 != save(store, step=10).sha256
+
+
+def test_changed_tensors_are_refused(store):
+    checkpoint = save(store)
+    tensors = checkpoint.path / "state.safetensors"
+    content = bytearray(tensors.read_bytes())
+    content[-1] ^= 1
+    tensors.write_bytes(content)
+    with pytest.raises(CheckpointError, match="changed after it was written"):
+        load_checkpoint(checkpoint.path)
+
+
+def test_a_changed_manifest_is_refused_by_the_ledgers_checksum(store):
+    checkpoint = save(store)
+    manifest = checkpoint.path / "checkpoint.json"
+    manifest.write_text(manifest.read_text().replace('"seed": 1', '"seed": 2'))
+    with pytest.raises(CheckpointError, match="not the one the ledger recorded"):
+        load_checkpoint(checkpoint.path, expected_sha256=checkpoint.sha256)
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]"])
+def test_a_broken_manifest_is_an_error_of_ours(store, content):
+    checkpoint = save(store)
+    (checkpoint.path / "checkpoint.json").write_text(content)
+    with pytest.raises(CheckpointError):
+        load_checkpoint(checkpoint.path)
+
+
+def test_a_newer_schema_is_refused(store):
+    checkpoint = save(store)
+    manifest = json.loads((checkpoint.path / "checkpoint.json").read_text())
+    (checkpoint.path / "checkpoint.json").write_text(json.dumps({**manifest, "schema_version": 99}))
+    with pytest.raises(CheckpointError, match="Upgrade"):
+        load_checkpoint(checkpoint.path)
+
+
+def test_a_missing_folder_is_an_error_of_ours(tmp_path):
+    with pytest.raises(CheckpointError, match="is not there"):
+        load_checkpoint(tmp_path / "none")
+
+
+def test_pruning_keeps_the_newest_and_the_held(store):
+    paths = [save(store, step).path for step in (1, 2, 3, 4, 5)]
+    store.prune("run", keep_last=2, held=[paths[0]])
+    assert list(store.steps("run")) == [1, 4, 5]
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from alphaswarm_rl.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))
+sys.argv[0] = "rl"
+main()
+"""
+
+
+def test_a_full_disk_fails_the_run_and_loses_no_older_checkpoint(settings, tmp_path):
+    """The file size limit of the operating system stands for a disk that is full."""
+    from alphaswarm_rl.ledger import Ledger
+
+    spec = tmp_path / "spec.yaml"
+    # The replay buffer grows, so that the first checkpoint fits below the limit and a later one does not.
+    spec.write_text(
+        "name: Growing\nenv: {class: cartpole}\n"
+        "agent: {class: dqn, kwargs: {buffer_size: 200000, learning_starts: 100000, net_arch: [4]}}\n"
+        "training: {total_timesteps: 60000, n_envs: 8}\n"
+    )
+    limit = 1_500_000
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(limit), "train", str(spec), "--home", str(settings.home), "--json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert error["type"] == "CheckpointError"
+    assert "cannot be written" in error["why"]
+    assert "rl resume" in error["remedy"]
+    with Ledger.open(settings) as ledger:
+        (row,) = ledger.runs()
+    assert row.status == "failed"
+    assert "cannot be written" in row.error
+    kept = load_checkpoint(Path(row.checkpoint), expected_sha256=row.checkpoint_sha256)
+    assert kept.checkpoint.timesteps == row.timesteps > 0
+    assert not list(Path(row.checkpoint).parent.glob(".unfinished*"))
+
+
+def test_a_tampered_checkpoint_is_refused_by_every_verb(train, settings, ledger):
+    result = train()
+    tensors = Path(result.checkpoint, "state.safetensors")
+    content = bytearray(tensors.read_bytes())
+    content[-1] ^= 1
+    tensors.write_bytes(content)
+    runtime = RLRuntime.from_run(result.run_id, settings)
+    with pytest.raises(CheckpointError, match="changed"):
+        runtime.evaluate()
+    with pytest.raises(CheckpointError, match="changed"):
+        runtime.replay(seed=1)
+    with pytest.raises(CheckpointError, match="changed"):
+        Inference.open(settings, run=result.run_id)
+
+
+def test_checkpoints_are_chosen_by_step_by_best_and_by_path(train, settings, ledger):
+    result = train(training={"eval_during_training": True, "eval_freq": 256})
+    runtime = RLRuntime.from_run(result.run_id, settings)
+    best = runtime.evaluate(checkpoint="best")
+    assert best.checkpoint == result.best_checkpoint
+    assert runtime.evaluate(checkpoint=512).checkpoint_sha256 == result.checkpoint_sha256
+    assert runtime.evaluate(checkpoint=result.checkpoint).checkpoint_sha256 == result.checkpoint_sha256
+    with pytest.raises(CheckpointError, match="not kept"):
+        runtime.evaluate(checkpoint=7)
+    with pytest.raises(RunError, match="sought no best"):
+        RLRuntime.from_run(train().run_id, settings).evaluate(checkpoint="best")
+
+
+def test_a_checkpoint_that_a_replay_used_is_never_pruned(train, settings, ledger, tmp_path):
+    from alphaswarm_rl.settings import StoreSettings
+
+    using = settings.model_copy(update={"store": StoreSettings(checkpoint_freq=128, keep_last=1)})
+    spec_result = train(using=using)
+    replayed = RLRuntime.from_run(spec_result.run_id, using).replay(seed=5)
+    store = CheckpointStore(using.models_path)
+    held = [Path(child.checkpoint) for child in ledger.children(spec_result.run_id)]
+    store.save(spec_result.run_id, 999999, STATES, spec={}, seed=0)
+    store.prune(spec_result.run_id, keep_last=1, held=held)
+    assert Path(replayed.checkpoint).exists()
+

@@ -1,0 +1,87 @@
+import pytest
+
+from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.core.errors import CheckpointError, RunError, SpecError
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.runtime import RLRuntime
+from tests.runtime.conftest import tiny
+
+
+def test_a_replay_is_a_second_row_of_the_same_version(train, settings, ledger):
+    trained = train()
+    replayed = RLRuntime.from_run(trained.run_id, settings).replay(seed=99)
+    assert replayed.version_id == trained.version_id
+    assert replayed.parent_run_id == trained.run_id
+    assert replayed.checkpoint_sha256 == trained.checkpoint_sha256
+    assert replayed.seed == 99
+    assert replayed.metrics["mean_reward"] != trained.metrics["mean_reward"]
+    assert len(ledger.versions("tiny")) == 1
+    assert len(ledger.runs()) == 2
+    (evaluation,) = ledger.evaluations(replayed.run_id)
+    assert evaluation.phase == "replay"
+
+
+def test_the_same_replay_twice_gives_the_same_returns(train, settings, ledger):
+    runtime = RLRuntime.from_run(train().run_id, settings)
+    first, second = runtime.replay(seed=5), runtime.replay(seed=5)
+    assert first.run_id != second.run_id
+    returns = [ledger.evaluations(result.run_id)[0].metrics["returns"] for result in (first, second)]
+    assert returns[0] == returns[1]
+
+
+def test_an_evaluation_with_the_parents_seed_repeats_trainings_own(train, settings, ledger):
+    trained = train()
+    evaluated = RLRuntime.from_run(trained.run_id, settings).evaluate()
+    assert evaluated.seed == trained.seed
+    returns = [ledger.evaluations(result.run_id)[-1].metrics["returns"] for result in (trained, evaluated)]
+    assert returns[0] == returns[1]
+
+
+def test_a_run_of_another_version_is_an_error(train, settings):
+    trained = train()
+    other = RLRuntime(tiny(training={"total_timesteps": 640}), settings)
+    with pytest.raises(RunError, match="another version"):
+        other.replay(run=trained.run_id)
+
+
+def test_a_window_for_an_environment_without_dates_is_refused(train, settings):
+    runtime = RLRuntime.from_run(train().run_id, settings)
+    with pytest.raises(SpecError, match="has no dates"):
+        runtime.replay(Window("2024-01-01", "2024-03-31"))
+
+
+def test_code_drift_is_a_notice_and_strict_refuses(train, settings, monkeypatch):
+    trained = train()
+    monkeypatch.setattr(catalogue.get("agent", "ppo"), "rl_version", 2)
+    runtime = RLRuntime.from_run(trained.run_id, settings)
+    assert runtime.replay(seed=1).notices == ["code differs: ppo 1 -> 2"]
+    with pytest.raises(RunError, match="ppo 1 -> 2"):
+        runtime.replay(seed=1, strict=True)
+
+
+def test_the_run_arguments_are_stored(train, settings, ledger):
+    replayed = RLRuntime.from_run(train().run_id, settings).replay(seed=5, episodes=2, deterministic=False)
+    assert ledger.run(replayed.run_id).arguments == {"seed": 5, "episodes": 2, "deterministic": False}
+
+
+def test_a_spec_whose_agent_must_train_needs_a_checkpoint(settings):
+    with pytest.raises(CheckpointError, match="needs a trained policy"):
+        RLRuntime(tiny(), settings).evaluate()
+
+
+@pytest.mark.parametrize("seed", ["-1", "x", 2**32])
+def test_a_seed_that_is_none_is_refused(train, settings, seed):
+    runtime = RLRuntime.from_run(train().run_id, settings)
+    with pytest.raises(RunError, match="not a whole number"):
+        runtime.replay(seed=seed)
+
+
+def test_unknown_runs_are_named(settings):
+    with pytest.raises(RunError, match="nosuchrun"):
+        RLRuntime.from_run("nosuchrun", settings)
+
+
+def test_running_statistics_are_loaded_and_not_learned_again(train, settings, ledger):
+    trained = train(obs={"normalize": "running"})
+    evaluated = RLRuntime.from_run(trained.run_id, settings).evaluate()
+    assert evaluated.metrics == {key: value for key, value in trained.metrics.items() if key in evaluated.metrics}
