@@ -26,16 +26,22 @@ def component_modules() -> dict[str, str]:
 
 
 def _sets_alias(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign) and any(isinstance(target, ast.Name) and target.id == "rl_alias" for target in statement.targets)
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == "rl_alias" for target in statement.targets
+    )
 
 
 def main() -> int:
     """Compares or prints."""
     wanted = component_modules()
     if "--check" in sys.argv:
-        declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][GROUP]
+        declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][
+            GROUP
+        ]
         if declared != wanted:
-            sys.stderr.write(f"entry points differ from the source: {sorted(set(declared.items()) ^ set(wanted.items()))}\n")
+            sys.stderr.write(
+                f"entry points differ from the source: {sorted(set(declared.items()) ^ set(wanted.items()))}\n"
+            )
             sys.stderr.write("Paste the output of scripts/entry_points.py into pyproject.toml.\n")
             return 1
         sys.stdout.write(f"{len(wanted)} component modules\n")

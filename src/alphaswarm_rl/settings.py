@@ -69,7 +69,9 @@ class LogsSettings(FrozenModel):
 class InferSettings(FrozenModel):
     """Which model answers, and on what device."""
 
-    model_path: Path | None = Field(None, description="Checkpoint folder that `rl infer` loads; null: the newest run's.")
+    model_path: Path | None = Field(
+        None, description="Checkpoint folder that `rl infer` loads; null: the newest run's."
+    )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Device of every verb's tensors.")
 
 

@@ -8,11 +8,13 @@ import random
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
+from alphaswarm_rl.agents.sb3 import algorithms
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError
 
-from .worlds import DICT, IMAGE, SMALL, Hooks, learner_for, same_state, trained, world_for
+from .worlds import CONTINUOUS, DICT, IMAGE, SMALL, Hooks, World, learner_for, same_state, trained, world_for
 
 ON_POLICY = ["ppo", "a2c", "trpo", "recurrent_ppo", "maskable_ppo"]
 OBSERVATION = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
@@ -235,6 +237,26 @@ def test_every_policy_type(alias, space, policy_type):
     fresh.set_state(through_json(learner.get_state()))
     assert np.array_equal(fresh.predict(observation, None, np.ones(2, bool), deterministic=True)[0], actions)
     assert same_state(fresh.get_state(), learner.get_state())
+
+
+ACTION_SPACES = {"MultiDiscrete": spaces.MultiDiscrete([2, 3]), "MultiBinary": spaces.MultiBinary(3), "Box": CONTINUOUS}
+
+
+class AllAllowed(World):
+    def action_masks(self):
+        return np.ones((self.num_envs, 5 if isinstance(self.single_action_space, spaces.MultiDiscrete) else 6), bool)
+
+
+@pytest.mark.parametrize(
+    ("alias", "kind"),
+    [(alias, kind) for alias, agent in algorithms().items() for kind in ACTION_SPACES if kind in agent.action_spaces],
+)
+def test_every_action_space_that_an_algorithm_claims(alias, kind):
+    env = AllAllowed(action_space=ACTION_SPACES[kind])
+    learner = learner_for(alias, env)
+    learner.train(env, 40, Hooks())
+    actions, _ = learner.predict(OBSERVATION, None, STARTS, deterministic=False)
+    assert all(env.single_action_space.contains(action) for action in actions.astype(env.single_action_space.dtype))
 
 
 def test_masks_are_respected():

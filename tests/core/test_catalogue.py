@@ -11,9 +11,22 @@ from alphaswarm_rl.core.kinds import RewardTerm, TimeSeriesEncoder
 from alphaswarm_rl.core.refs import ComponentRef, build_from_config, ref_to, reference, walk_refs
 
 SEED_KINDS = {
-    "env", "reward", "observation", "action", "termination", "policy", "agent", "data_pipeline", "ensembler", "experiment",
-    "trajectory_store", "advantage_estimator", "policy_backbone", "replay_buffer", "portfolio_stage",
-}  # fmt: skip
+    "env",
+    "reward",
+    "observation",
+    "action",
+    "termination",
+    "policy",
+    "agent",
+    "data_pipeline",
+    "ensembler",
+    "experiment",
+    "trajectory_store",
+    "advantage_estimator",
+    "policy_backbone",
+    "replay_buffer",
+    "portfolio_stage",
+}
 
 
 @pytest.fixture
@@ -161,7 +174,13 @@ def test_module_paths_of_former_packages_are_rewritten(bonus, monkeypatch):
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [("bonus", "a mapping"), ({}, "names no class"), ({"clas": "bonus"}, "Did you mean 'class'"), ({"class": "bonus", "kwargs": [1]}, "not a mapping"), ({"spec": {"class": "bonus"}, "x": 1}, "unknown key 'x'")],
+    [
+        ("bonus", "a mapping"),
+        ({}, "names no class"),
+        ({"clas": "bonus"}, "Did you mean 'class'"),
+        ({"class": "bonus", "kwargs": [1]}, "not a mapping"),
+        ({"spec": {"class": "bonus"}, "x": 1}, "unknown key 'x'"),
+    ],
 )
 def test_a_malformed_reference_is_explained(bonus, value, message):
     with pytest.raises(ComponentError, match=message):
@@ -202,7 +221,8 @@ def test_a_plugin_that_cannot_be_imported_is_an_error():
 def test_the_catalogue_needs_no_heavy_library():
     code = (
         "import sys; from alphaswarm_rl.core import catalogue; print(len(catalogue.listing()));"
-        "heavy = {'torch', 'pandas', 'numba', 'stable_baselines3', 'sqlalchemy', 'mlflow'} & set(sys.modules); assert not heavy, heavy"
+        "heavy = {'torch', 'pandas', 'numba', 'stable_baselines3', 'sqlalchemy', 'mlflow'} & set(sys.modules);"
+        "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

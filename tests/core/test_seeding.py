@@ -16,7 +16,11 @@ def test_names_and_seeds_give_different_streams():
 
 
 def test_derived_seeds_are_the_same_on_every_machine():
-    assert [derived_seed(0, "env"), derived_seed(1, "env"), derived_seed(0, "agent")] == [1271365450, 607646315, 2531836003]
+    assert [derived_seed(0, "env"), derived_seed(1, "env"), derived_seed(0, "agent")] == [
+        1271365450,
+        607646315,
+        2531836003,
+    ]
 
 
 def test_windows_overlap_when_they_share_a_moment():

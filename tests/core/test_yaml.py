@@ -6,8 +6,15 @@ from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.yaml import dump_yaml, load_yaml, load_yaml_file
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.characters(exclude_categories=["Cs", "Cc"])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs", "Cc"])),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
@@ -30,15 +37,20 @@ def test_only_true_and_false_are_booleans():
 
 @pytest.mark.parametrize(
     "text",
-    ["!!python/object/apply:os.system ['true']", "a: !!python/name:os.system", "!!python/object/new:os.system [x]", "a: !custom 1"],
+    [
+        "!!python/object/apply:os.system ['true']",
+        "a: !!python/name:os.system",
+        "!!python/object/new:os.system [x]",
+        "a: !custom 1",
+    ],
 )
 def test_tags_are_refused_by_name(text):
-    with pytest.raises(SpecError, match="tag .* is not plain data.*never runs code"):
+    with pytest.raises(SpecError, match=r"tag .* is not plain data.*never runs code"):
         load_yaml(text)
 
 
 def test_a_key_that_appears_twice_is_an_error_with_its_line():
-    with pytest.raises(SpecError, match="line 3.*'a' appears twice"):
+    with pytest.raises(SpecError, match=r"line 3.*'a' appears twice"):
         load_yaml("a: 1\nb: 2\na: 3\n")
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import resource
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from alphaswarm_rl.core.errors import LedgerError, MissingExtra
 from alphaswarm_rl.db.engine import open_engine, read, write
@@ -15,6 +16,18 @@ from alphaswarm_rl.db.engine import open_engine, read, write
 
 def _sqlite(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'deep' / 'er' / 'x.db'}"
+
+
+def _insert_and_fail(engine: Engine) -> None:
+    with write(engine) as connection:
+        connection.execute(text("INSERT INTO t VALUES (1)"))
+        connection.execute(text("INSERT INTO no_such_table VALUES (1)"))
+
+
+def _fill(engine: Engine, pragma: str) -> None:
+    with write(engine) as connection:
+        connection.exec_driver_sql(pragma)
+        connection.execute(text("INSERT INTO t VALUES (zeroblob(1000000))"))
 
 
 def test_sqlite_is_opened_with_the_settings_a_shared_file_needs(tmp_path: Path) -> None:
@@ -60,9 +73,8 @@ def test_a_failed_transaction_leaves_nothing_behind(database_url: str) -> None:
     engine = open_engine(database_url)
     with write(engine) as connection:
         connection.execute(text("CREATE TABLE t (x INTEGER)"))
-    with pytest.raises(ZeroDivisionError), write(engine) as connection:
-        connection.execute(text("INSERT INTO t VALUES (1)"))
-        _ = 1 / 0
+    with pytest.raises(ProgrammingError if database_url.startswith("postgres") else OperationalError):
+        _insert_and_fail(engine)
     with read(engine) as connection:
         assert connection.execute(text("SELECT count(*) FROM t")).scalar_one() == 0
     engine.dispose()
@@ -80,7 +92,15 @@ def test_a_missing_driver_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    "url", ["nonsense", "mysql://ann:hunter2@h/x", "sqlite://", "sqlite:///:memory:", "sqlite:///x.db?mode=ro", "://:hunter2@"]
+    "url",
+    [
+        "nonsense",
+        "mysql://ann:hunter2@h/x",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///x.db?mode=ro",
+        "://:hunter2@",
+    ],
 )
 def test_a_url_that_cannot_hold_a_ledger_is_an_error_that_shows_no_password(url: str) -> None:
     with pytest.raises(LedgerError, match="sqlite:///path/to/file") as caught:
@@ -119,7 +139,14 @@ def test_a_server_that_is_not_there_is_an_error_without_the_password() -> None:
 
 def test_a_database_that_is_not_there_is_an_error(postgres_server: str) -> None:
     engine = open_engine(postgres_server.replace("/postgres?", "/no_such?"))
-    with pytest.raises(LedgerError, match="no such|does not exist|cannot be reached"), read(engine):
+    with pytest.raises(LedgerError, match="no such database") as caught, read(engine):
+        pass
+    assert "createdb" in caught.value.remedy
+
+
+def test_a_user_that_is_not_there_is_an_error(postgres_server: str) -> None:
+    engine = open_engine(postgres_server.replace("//postgres:", "//nobody:"))
+    with pytest.raises(LedgerError, match="refuses this user"), read(engine):
         pass
 
 
@@ -127,12 +154,26 @@ def test_a_full_disk_is_an_error_that_says_so(tmp_path: Path) -> None:
     engine = open_engine(_sqlite(tmp_path))
     with write(engine) as connection:
         connection.execute(text("CREATE TABLE t (x BLOB)"))
-    with pytest.raises(LedgerError, match="disk is full"), write(engine) as connection:
-        connection.exec_driver_sql("PRAGMA max_page_count = 3")
-        connection.execute(text("INSERT INTO t VALUES (zeroblob(1000000))"))
+    with pytest.raises(LedgerError, match="disk is full"):
+        _fill(engine, "PRAGMA max_page_count = 3")
 
 
-def test_a_mistake_of_ours_stays_what_it_is(new_postgres: object, postgres_server: str) -> None:
+def test_a_disk_that_takes_no_more_bytes_is_an_error_that_says_so(tmp_path: Path) -> None:
+    engine = open_engine(_sqlite(tmp_path))
+    with write(engine) as connection:
+        connection.execute(text("CREATE TABLE t (x BLOB)"))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(LedgerError, match=r"disk cannot be read or written|disk is full"):
+            _fill(engine, "PRAGMA cache_size = 1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with read(engine) as connection:
+        assert connection.execute(text("SELECT count(*) FROM t")).scalar_one() == 0
+
+
+def test_a_mistake_of_ours_stays_what_it_is(postgres_server: str) -> None:
     with pytest.raises(ProgrammingError), read(open_engine(postgres_server)) as connection:
         connection.execute(text("SELECT * FROM no_such_table"))
 

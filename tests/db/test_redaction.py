@@ -11,7 +11,10 @@ from alphaswarm_rl.db.redaction import redact
         ("postgresql://ann:hunter2@db.example/ledger", "postgresql://ann:***@db.example/ledger"),
         ("postgresql://ann:hunter2@db.example:5432/ledger?x=1", "postgresql://ann:***@db.example:5432/ledger?x=1"),
         ("postgresql://:hunter2@db.example/ledger", "postgresql://:***@db.example/ledger"),
-        ("postgresql://db.example/ledger?user=ann&password=hunter2", "postgresql://db.example/ledger?user=ann&password=***"),
+        (
+            "postgresql://db.example/ledger?user=ann&password=hunter2",
+            "postgresql://db.example/ledger?user=ann&password=***",
+        ),
         ("postgresql:///ledger?sslpassword=hunter2&x=1", "postgresql:///ledger?sslpassword=***&x=1"),
         ("postgresql:///ledger?pass%77ord=hunter2", "postgresql:///ledger?pass%77ord=***"),
         ("host=db password=hunter2 user=ann", "host=db password=*** user=ann"),
@@ -26,11 +29,15 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert redact(url) == shown
 
 
-@pytest.mark.parametrize("password", ["p@ss-hunter2", "p/hunter2", "p?hunter2", "p@x/y?hunter2", "hunter2:1", "12/hunter2"])
+@pytest.mark.parametrize(
+    "password", ["p@ss-hunter2", "p/hunter2", "p?hunter2", "p@x/y?hunter2", "hunter2:1", "12/hunter2"]
+)
 def test_a_password_that_nobody_escaped_is_hidden_too(password: str) -> None:
     assert "hunter2" not in redact(f"postgresql://ann:{password}@db.example/ledger")
 
 
-@pytest.mark.parametrize("odd", [None, 7, "://", "://@", ":@", "x://:@", "a://b:c", b"\xff", "postgresql://[::1", "=&=?@"])
+@pytest.mark.parametrize(
+    "odd", [None, 7, "://", "://@", ":@", "x://:@", "a://b:c", b"\xff", "postgresql://[::1", "=&=?@"]
+)
 def test_odd_input_is_shown_and_never_an_error(odd: object) -> None:
     assert isinstance(redact(odd), str)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from tests.ledger.samples import new_run
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.db.engine import write
@@ -17,7 +18,6 @@ from alphaswarm_rl.ledger import Ledger, process
 from alphaswarm_rl.ledger.process import Holder, is_alive, process_start, this_process
 from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.ledger.types import utc_now
-from tests.ledger.samples import new_run
 
 CHILD = """
 import sys, time
@@ -36,7 +36,9 @@ def _change(ledger: Ledger, **columns: Any) -> None:
 
 def test_a_run_whose_process_is_killed_is_interrupted_at_the_next_look(ledger: Ledger, database_url: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.Popen([sys.executable, "-c", CHILD, database_url], stdout=subprocess.PIPE, text=True, env=environment)
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, database_url], stdout=subprocess.PIPE, text=True, env=environment
+    )
     assert child.stdout is not None
     run_id = child.stdout.readline().strip()
     assert ledger.run(run_id).status == "running"

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, func, select
 from sqlalchemy.exc import IntegrityError
+from tests.ledger.samples import new_run
 
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.tables import equity_curve_refs, trajectory_refs
 from alphaswarm_rl.ledger.types import utc_now
-from tests.ledger.samples import new_run
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
@@ -118,7 +118,11 @@ def test_events_are_numbered_and_read_on_from_a_number(ledger: Ledger) -> None:
     assert ledger.next_seq(run.id) == 1
     for stage in ("start", "env.built", "done"):
         ledger.append_event(run.id, ledger.next_seq(run.id), stage, NOON, {"stage": stage})
-    assert [(event.seq, event.stage) for event in ledger.events(run.id)] == [(1, "start"), (2, "env.built"), (3, "done")]
+    assert [(event.seq, event.stage) for event in ledger.events(run.id)] == [
+        (1, "start"),
+        (2, "env.built"),
+        (3, "done"),
+    ]
     assert [event.seq for event in ledger.events(run.id, after=1)] == [2, 3]
     assert [event.seq for event in ledger.events(run.id, after=1, limit=1)] == [2]
     assert ledger.events(run.id)[0].ts == NOON

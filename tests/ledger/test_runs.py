@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import StatementError
+from tests.ledger.samples import SampleSpec, new_run
 
 from alphaswarm_rl.core.errors import LedgerError, RunError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.process import this_process
 from alphaswarm_rl.ledger.tables import runs
-from tests.ledger.samples import SampleSpec, new_run
 
 
 def test_a_new_run_is_held_by_this_process_and_pins_its_version(ledger: Ledger) -> None:
@@ -86,7 +86,9 @@ def test_columns_are_updated_and_mistakes_are_named(ledger: Ledger) -> None:
 
 def test_numbers_of_numpy_are_stored_as_numbers_and_what_is_not_finite_as_null(ledger: Ledger) -> None:
     run = new_run(ledger, seed=np.int64(2**40))
-    ledger.update_run(run.id, timesteps=np.int64(9), sharpe=np.float32(0.5), mean_reward=math.nan, total_return=math.inf)
+    ledger.update_run(
+        run.id, timesteps=np.int64(9), sharpe=np.float32(0.5), mean_reward=math.nan, total_return=math.inf
+    )
     ledger.update_run(run.id, result_summary={"a": math.nan, "b": [np.float64(1.5), -math.inf]})
     seen = ledger.run(run.id)
     assert (seen.seed, seen.timesteps, seen.sharpe) == (2**40, 9, 0.5)
@@ -176,4 +178,4 @@ def test_a_moment_of_any_zone_comes_back_as_the_same_moment_in_utc(ledger: Ledge
 
 def test_a_moment_without_a_zone_is_refused(ledger: Ledger) -> None:
     with pytest.raises(StatementError, match="has no time zone"):
-        new_run(ledger, started_at=datetime(2024, 1, 1))  # noqa: DTZ001
+        new_run(ledger, started_at=datetime(2024, 1, 1))

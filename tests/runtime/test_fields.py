@@ -5,15 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core.errors import RunError, SpecError
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
-from tests.runtime.conftest import tiny
 
 
 def weights(result):
-    return {key: array for key, array in load_file(Path(result.checkpoint, "state.safetensors")).items() if key.startswith("learner/")}
+    return {
+        key: array
+        for key, array in load_file(Path(result.checkpoint, "state.safetensors")).items()
+        if key.startswith("learner/")
+    }
 
 
 def differ(first, second):
@@ -54,7 +58,9 @@ def test_preprocessing_statistics_travel_in_the_checkpoint(train):
 
 def test_fixed_statistics_never_change_after_they_were_fitted(train):
     short = load_checkpoint(Path(train(obs={"normalize": "fixed"}).checkpoint)).states["preprocessing"]
-    long = load_checkpoint(Path(train(obs={"normalize": "fixed"}, training={"total_timesteps": 1024}).checkpoint)).states["preprocessing"]
+    long = load_checkpoint(
+        Path(train(obs={"normalize": "fixed"}, training={"total_timesteps": 1024}).checkpoint)
+    ).states["preprocessing"]
     assert short.arrays.keys() == long.arrays.keys()
     assert all(np.array_equal(short.arrays[key], long.arrays[key]) for key in short.arrays)
 
@@ -82,7 +88,9 @@ def test_the_evaluation_does_not_depend_on_the_number_of_environments(train, set
 def test_render_keeps_the_first_episode_as_a_picture(train):
     from PIL import Image
 
-    result = train(env={"class": "gymnasium", "kwargs": {"id": "CartPole-v1"}}, evaluation={"render": True, "episodes": 2})
+    result = train(
+        env={"class": "gymnasium", "kwargs": {"id": "CartPole-v1"}}, evaluation={"render": True, "episodes": 2}
+    )
     with Image.open(result.metrics["recording"]) as picture:
         assert picture.n_frames >= 5
 
@@ -90,10 +98,16 @@ def test_render_keeps_the_first_episode_as_a_picture(train):
 def test_windows_change_the_data_of_an_environment_with_dates(settings, ledger):
     spec = tiny(
         env={"class": "gymnasium", "kwargs": {"id": "stocks-v0"}},
-        training={"start": "2010-01-01", "end": "2010-06-01", "validation_start": "2010-06-01", "validation_end": "2010-09-01",
-                  "eval_during_training": True, "eval_freq": 256},
+        training={
+            "start": "2010-01-01",
+            "end": "2010-06-01",
+            "validation_start": "2010-06-01",
+            "validation_end": "2010-09-01",
+            "eval_during_training": True,
+            "eval_freq": 256,
+        },
         evaluation={"start": "2011-01-01", "end": "2011-03-01", "episodes": 1},
-    )  # fmt: skip
+    )
     trained = RLRuntime(spec, settings).train()
     assert trained.metrics["in_sample"] is False
     validation, final = ledger.evaluations(trained.run_id)[0], ledger.evaluations(trained.run_id)[-1]

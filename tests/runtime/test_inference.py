@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
+from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core.errors import CheckpointError, RunError
 from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.runtime.inference import Inference
 from alphaswarm_rl.settings import InferSettings, Settings
-from tests.runtime.conftest import tiny
 
 OBS = {"normalize": "running", "clip_range": 5.0, "stack_frames": 2}
 
@@ -19,7 +19,9 @@ def test_answers_are_the_actions_an_evaluation_takes(train, settings, obs):
     loaded = load_checkpoint(Path(trained.checkpoint))
     inference = Inference.open(settings, run=trained.run_id)
     builder = Builder(tiny(obs=obs), seed=3, device="cpu")
-    raw = Builder(tiny(), seed=3, device="cpu").build_env("evaluate", num_envs=1, phase="evaluate", window=tiny().evaluation.window)
+    raw = Builder(tiny(), seed=3, device="cpu").build_env(
+        "evaluate", num_envs=1, phase="evaluate", window=tiny().evaluation.window
+    )
     env = builder.build_env("evaluate", num_envs=1, phase="evaluate", window=tiny().evaluation.window)
     learner = builder.build_learner(env)
     learner.set_state(loaded.states["learner"])

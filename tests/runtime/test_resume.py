@@ -2,12 +2,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
-from tests.runtime.conftest import tiny
 
 
 class HaltAt:
@@ -47,7 +47,9 @@ def test_the_kill_switch_halts_with_a_checkpoint_and_a_true_row(settings, ledger
     assert [event.stage for event in ledger.events(row.id)][-2:] == ["train.checkpoint", "halted"]
 
 
-@pytest.mark.parametrize("obs", [{}, {"normalize": "running", "clip_range": 5, "stack_frames": 2}], ids=["plain", "preprocessed"])
+@pytest.mark.parametrize(
+    "obs", [{}, {"normalize": "running", "clip_range": 5, "stack_frames": 2}], ids=["plain", "preprocessed"]
+)
 def test_an_exact_resume_ends_in_the_same_bytes(settings, ledger, obs):
     spec = tiny(obs=obs, **POLICY)
     whole = RLRuntime(spec, settings).train()
@@ -59,7 +61,8 @@ def test_an_exact_resume_ends_in_the_same_bytes(settings, ledger, obs):
     assert resumed.checkpoint_sha256 == whole.checkpoint_sha256
     assert ledger.run(resumed.run_id).resume == "exact"
     ours, theirs = (
-        [(row.episode, row.mean_reward, row.timesteps) for row in ledger.episodes(run.run_id)] for run in (resumed, whole)
+        [(row.episode, row.mean_reward, row.timesteps) for row in ledger.episodes(run.run_id)]
+        for run in (resumed, whole)
     )
     assert ours == theirs
 
@@ -81,7 +84,9 @@ def test_sb3_resumes_approximately_says_so_and_ends_at_the_same_count(settings, 
 def test_events_go_on_and_rows_beyond_the_checkpoint_are_dropped(settings, ledger):
     stopped = halted_run(tiny(**POLICY), settings)
     before = len(ledger.events(stopped.run_id))
-    ledger.add_episodes(stopped.run_id, [{"phase": "train", "episode": 10**6, "timesteps": 10**7, "mean_reward": 0.0, "length": 1.0}])
+    ledger.add_episodes(
+        stopped.run_id, [{"phase": "train", "episode": 10**6, "timesteps": 10**7, "mean_reward": 0.0, "length": 1.0}]
+    )
     RLRuntime.from_run(stopped.run_id, settings).resume()
     episodes = ledger.episodes(stopped.run_id)
     assert max(row.timesteps for row in episodes) <= 40_000
@@ -118,7 +123,9 @@ def test_a_best_model_survives_the_resume(settings, ledger):
 
 
 def test_silence_of_the_kill_switch_halts_training(settings, monkeypatch):
-    quick = settings.model_copy(update={"ledger": settings.ledger.model_copy(update={"halt_poll_seconds": 0.01, "halt_silence_seconds": 0.05})})
+    quick = settings.model_copy(
+        update={"ledger": settings.ledger.model_copy(update={"halt_poll_seconds": 0.01, "halt_silence_seconds": 0.05})}
+    )
 
     def silent(self, run_id):
         raise ConnectionError("the database is gone")
@@ -127,7 +134,11 @@ def test_silence_of_the_kill_switch_halts_training(settings, monkeypatch):
         if event.stage == "train.step":
             monkeypatch.setattr(Ledger, "halt_reason", silent)
 
-    result = RLRuntime(tiny(training={"total_timesteps": 10**7, "n_envs": 8}, agent={"class": "random"}), quick, sinks=[start_being_silent]).train()
+    result = RLRuntime(
+        tiny(training={"total_timesteps": 10**7, "n_envs": 8}, agent={"class": "random"}),
+        quick,
+        sinks=[start_being_silent],
+    ).train()
     assert result.status == "halted"
     assert "gave no answer" in result.halt_reason
 

@@ -2,12 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, EnvError, PartNotHere, RunError, SpecError
 from alphaswarm_rl.runtime import RLRuntime, RunFailed
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.settings import LedgerSettings, Settings, StoreSettings
-from tests.runtime.conftest import tiny
 
 
 def stages(ledger, run_id):
@@ -66,7 +66,10 @@ def test_the_same_seed_gives_the_same_bytes(train):
     assert first.run_id != second.run_id
     assert first.checkpoint_sha256 == second.checkpoint_sha256
     assert first.metrics == second.metrics
-    assert Path(first.checkpoint, "state.safetensors").read_bytes() == Path(second.checkpoint, "state.safetensors").read_bytes()
+    assert (
+        Path(first.checkpoint, "state.safetensors").read_bytes()
+        == Path(second.checkpoint, "state.safetensors").read_bytes()
+    )
 
 
 def test_another_seed_gives_other_weights(settings):
@@ -137,7 +140,11 @@ def test_checkpoints_come_every_checkpoint_freq_transitions_and_the_last_k_stay(
 
 
 def test_model_dir_and_log_dir_say_where_files_go(train, tmp_path):
-    using = Settings(home=tmp_path / "home", store=StoreSettings(model_dir=tmp_path / "elsewhere", run_name="my run"), log_dir=tmp_path / "logs")
+    using = Settings(
+        home=tmp_path / "home",
+        store=StoreSettings(model_dir=tmp_path / "elsewhere", run_name="my run"),
+        log_dir=tmp_path / "logs",
+    )
     result = train(using=using)
     assert Path(result.checkpoint).is_relative_to(tmp_path / "elsewhere")
     lines = (tmp_path / "logs" / f"{result.run_id}.jsonl").read_text().splitlines()
@@ -196,10 +203,17 @@ def test_nothing_starts_while_the_kill_switch_is_engaged(settings, ledger):
 
 
 def test_names_and_notes_are_stored_and_shown(train, ledger):
-    result = train(name="Shown", description="What it is", annotations=["note"], universe={"metadata": {"source": "nowhere"}})
+    result = train(
+        name="Shown", description="What it is", annotations=["note"], universe={"metadata": {"source": "nowhere"}}
+    )
     version = ledger.version(result.version_id)
     (stored,) = ledger.specs()
-    assert (stored.name, stored.slug, stored.description, stored.annotations) == ("Shown", "shown", "What it is", ["note"])
+    assert (stored.name, stored.slug, stored.description, stored.annotations) == (
+        "Shown",
+        "shown",
+        "What it is",
+        ["note"],
+    )
     assert version.payload["universe"]["metadata"] == {"source": "nowhere"}
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
+from tests.spec.specs import MINIMAL, TINY
 
 from alphaswarm_rl.core import catalogue, kinds
 from alphaswarm_rl.core.component import ComponentConfig
@@ -16,7 +17,6 @@ from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.spec.diff import flatten
 from alphaswarm_rl.spec.experiment import NOT_EXECUTED
-from tests.spec.specs import MINIMAL, TINY
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "spec_hashes.json"
 
@@ -31,7 +31,7 @@ def agent(**kwargs):
     return {"class": "ppo", "kwargs": kwargs}
 
 
-@pytest.mark.parametrize("rate", [3e-4, "3e-4", 0.0003, "0.0003", "3.0E-4"])
+@pytest.mark.parametrize("rate", [3e-4, "3e-4", "0.0003", "3.0E-4"])
 def test_every_spelling_of_a_number_has_one_hash(rate):
     assert spec(agent=agent(learning_rate=rate)).spec_hash == spec().spec_hash
 
@@ -44,7 +44,10 @@ def test_key_order_does_not_matter():
     from alphaswarm_rl.core.yaml import load_yaml
 
     data = load_yaml(TINY)
-    backwards = {key: dict(reversed(value.items())) if isinstance(value, dict) else value for key, value in reversed(data.items())}
+    backwards = {
+        key: dict(reversed(value.items())) if isinstance(value, dict) else value
+        for key, value in reversed(data.items())
+    }
     assert RLExperimentSpec.from_data(backwards).spec_hash == RLExperimentSpec.from_data(data).spec_hash
 
 
@@ -68,7 +71,10 @@ def test_a_preset_hashes_by_its_content():
 
 
 def test_short_names_hash_as_what_they_mean():
-    assert spec(agent={"class": "random"}).spec_hash == spec(agent={"class": "policy", "kwargs": {"policy": {"class": "random"}}}).spec_hash
+    assert (
+        spec(agent={"class": "random"}).spec_hash
+        == spec(agent={"class": "policy", "kwargs": {"policy": {"class": "random"}}}).spec_hash
+    )
 
 
 def test_one_annotation_may_be_plain_text():
@@ -76,7 +82,10 @@ def test_one_annotation_may_be_plain_text():
 
 
 def test_obs_spellings_have_one_hash():
-    assert spec(obs={"normalize": True, "clip_range": 10}).spec_hash == spec(obs={"normalize": "running", "clip_range": [-10.0, 10.0]}).spec_hash
+    assert (
+        spec(obs={"normalize": True, "clip_range": 10}).spec_hash
+        == spec(obs={"normalize": "running", "clip_range": [-10.0, 10.0]}).spec_hash
+    )
     assert spec(obs={"stack_frames": 1}).spec_hash == spec().spec_hash
 
 
@@ -86,7 +95,11 @@ def test_yaml_round_trip_keeps_the_hash():
         assert (again.spec_hash, again.exec_hash) == (spec(text).spec_hash, spec(text).exec_hash)
 
 
-@given(st.text(min_size=1, max_size=20).filter(lambda text: any(c.isascii() and c.isalnum() for c in text)), st.lists(st.text(max_size=8), max_size=3), st.dictionaries(st.text(max_size=5), st.integers(-5, 5) | st.text(max_size=5), max_size=3))
+@given(
+    st.text(min_size=1, max_size=20).filter(lambda text: any(c.isascii() and c.isalnum() for c in text)),
+    st.lists(st.text(max_size=8), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.integers(-5, 5) | st.text(max_size=5), max_size=3),
+)
 def test_any_text_survives_the_round_trip_through_yaml(name, annotations, metadata):
     original = spec(name=name, annotations=annotations, universe={"metadata": metadata})
     assert RLExperimentSpec.from_yaml_str(original.to_yaml()).spec_hash == original.spec_hash
@@ -102,10 +115,25 @@ def full_catalogue(monkeypatch):
     for name in ("_kinds", "_components", "_names"):
         monkeypatch.setattr(catalogue, name, dict(getattr(catalogue, name)))
     for base, alias in (
-        (kinds.RewardTerm, "r"), (kinds.ObservationBuilder, "o"), (kinds.ActionSpec, "a"), (kinds.Termination, "t"),
-        (kinds.DataPipeline, "d"), (kinds.Ensembler, "e"), (kinds.TrajectoryStore, "s"), (kinds.AdvantageEstimator, "v"),
-    ):  # fmt: skip
-        type(base)(f"Scratch{alias}", (base,), {"__doc__": "Scratch.", "__module__": __name__, "rl_alias": alias, **dict.fromkeys(base.__abstractmethods__, lambda self, *args: None)})
+        (kinds.RewardTerm, "r"),
+        (kinds.ObservationBuilder, "o"),
+        (kinds.ActionSpec, "a"),
+        (kinds.Termination, "t"),
+        (kinds.DataPipeline, "d"),
+        (kinds.Ensembler, "e"),
+        (kinds.TrajectoryStore, "s"),
+        (kinds.AdvantageEstimator, "v"),
+    ):
+        type(base)(
+            f"Scratch{alias}",
+            (base,),
+            {
+                "__doc__": "Scratch.",
+                "__module__": __name__,
+                "rl_alias": alias,
+                **dict.fromkeys(base.__abstractmethods__, lambda self, *args: None),
+            },
+        )
 
 
 BASE = {
@@ -127,21 +155,60 @@ BASE = {
 }
 
 CHANGES = {
-    "name": "Another", "slug": "another", "kind": "research", "description": "x", "universe.symbols": ["MSFT"],
-    "universe.model": None, "universe.metadata": {"a": 2}, "data_pipeline": None, "env": {"class": "cartpole"},
-    "env.kwargs.id": "Acrobot-v1", "env.kwargs.kwargs": {"g": 1}, "env.kwargs.max_episode_steps": 7,
-    "obs.normalize": "running", "obs.clip_range": [-5, 5], "obs.stack_frames": 4,
-    "reward": None, "observation": None, "action": None, "terminations": [], "agent": {"class": "a2c"},
-    "agent.kwargs.learning_rate": 1e-3, "agent.kwargs.net_arch": [32], "agent.kwargs.gamma": 0.9, "agent.kwargs.n_steps": 64,
-    "training.total_timesteps": 7, "training.log_interval": 3, "training.seed": 1, "training.n_envs": 2,
-    "training.eval_during_training": False, "training.eval_freq": 100, "training.start": "2020-01-01", "training.end": "2030-01-01",
-    "training.validation_start": "2020-01-01", "training.validation_end": "2030-01-01", "training.advantage": None,
-    "training.stop_properly_penalty_coef": 0.2, "training.extras": {}, "evaluation.start": "2020-01-01",
-    "evaluation.end": "2030-01-01", "evaluation.episodes": 5, "evaluation.deterministic": False, "evaluation.render": True,
-    "evaluation.extras": {}, "ensembler": None, "ensembler.members": [], "ensembler.extras": {}, "trajectory_store.spec": None,
-    "trajectory_store.enabled": False, "mlflow.experiment": "x", "mlflow.register_model_as": "x", "mlflow.tags": {},
-    "annotations": ["x"], "extras": {},
-}  # fmt: skip
+    "name": "Another",
+    "slug": "another",
+    "kind": "research",
+    "description": "x",
+    "universe.symbols": ["MSFT"],
+    "universe.model": None,
+    "universe.metadata": {"a": 2},
+    "data_pipeline": None,
+    "env": {"class": "cartpole"},
+    "env.kwargs.id": "Acrobot-v1",
+    "env.kwargs.kwargs": {"g": 1},
+    "env.kwargs.max_episode_steps": 7,
+    "obs.normalize": "running",
+    "obs.clip_range": [-5, 5],
+    "obs.stack_frames": 4,
+    "reward": None,
+    "observation": None,
+    "action": None,
+    "terminations": [],
+    "agent": {"class": "a2c"},
+    "agent.kwargs.learning_rate": 1e-3,
+    "agent.kwargs.net_arch": [32],
+    "agent.kwargs.gamma": 0.9,
+    "agent.kwargs.n_steps": 64,
+    "training.total_timesteps": 7,
+    "training.log_interval": 3,
+    "training.seed": 1,
+    "training.n_envs": 2,
+    "training.eval_during_training": False,
+    "training.eval_freq": 100,
+    "training.start": "2020-01-01",
+    "training.end": "2030-01-01",
+    "training.validation_start": "2020-01-01",
+    "training.validation_end": "2030-01-01",
+    "training.advantage": None,
+    "training.stop_properly_penalty_coef": 0.2,
+    "training.extras": {},
+    "evaluation.start": "2020-01-01",
+    "evaluation.end": "2030-01-01",
+    "evaluation.episodes": 5,
+    "evaluation.deterministic": False,
+    "evaluation.render": True,
+    "evaluation.extras": {},
+    "ensembler": None,
+    "ensembler.members": [],
+    "ensembler.extras": {},
+    "trajectory_store.spec": None,
+    "trajectory_store.enabled": False,
+    "mlflow.experiment": "x",
+    "mlflow.register_model_as": "x",
+    "mlflow.tags": {},
+    "annotations": ["x"],
+    "extras": {},
+}
 
 
 def changed(data, path, value):
@@ -228,7 +295,12 @@ print("ok")
     ids=["plain", "german", "turkish"],
 )
 def test_the_golden_hashes_hold_everywhere(surroundings):
-    done = subprocess.run([sys.executable, "-c", RECOMPUTE, str(GOLDEN)], env={**os.environ, **surroundings}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", RECOMPUTE, str(GOLDEN)],
+        env={**os.environ, **surroundings},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "ok"
 

@@ -1,16 +1,26 @@
 import pytest
+from tests.spec.specs import MINIMAL, TINY
 
 from alphaswarm_rl.core.errors import PartNotHere, SpecError
-from alphaswarm_rl.spec import RLExperimentSpec, diff_specs, load_spec, load_specs_from_dir, refuse_absent, refuse_verb, waiting_fields
+from alphaswarm_rl.spec import (
+    RLExperimentSpec,
+    diff_specs,
+    load_spec,
+    load_specs_from_dir,
+    refuse_absent,
+    refuse_verb,
+    waiting_fields,
+)
 from alphaswarm_rl.spec.experiment import slugify
-from tests.spec.specs import MINIMAL, TINY
 
 
 def load(text):
     return RLExperimentSpec.from_yaml_str(text)
 
 
-@pytest.mark.parametrize(("name", "slug"), [("My First RL!", "my-first-rl"), ("  a  b ", "a-b"), ("x" * 100, "x" * 80), ("É-1", "1")])
+@pytest.mark.parametrize(
+    ("name", "slug"), [("My First RL!", "my-first-rl"), ("  a  b ", "a-b"), ("x" * 100, "x" * 80), ("É-1", "1")]
+)
 def test_slugs(name, slug):
     assert slugify(name) == slug
 
@@ -19,9 +29,15 @@ def test_slugs(name, slug):
     ("text", "message"),
     [
         ("name: x\ntrainig: {}", "unknown key 'trainig'. Did you mean 'training'"),
-        ("name: x\ntraining: {total_timestep: 5}", "training: unknown key 'total_timestep'. Did you mean 'total_timesteps'"),
+        (
+            "name: x\ntraining: {total_timestep: 5}",
+            "training: unknown key 'total_timestep'. Did you mean 'total_timesteps'",
+        ),
         ("name: x\nagent: {class: pppo}", "agent 'pppo': the catalogue has no such component. Did you mean 'ppo'"),
-        ("name: x\nagent: {class: ppo, kwargs: {learning_rat: 1}}", "unknown key 'learning_rat'. Did you mean 'learning_rate'"),
+        (
+            "name: x\nagent: {class: ppo, kwargs: {learning_rat: 1}}",
+            "unknown key 'learning_rat'. Did you mean 'learning_rate'",
+        ),
         ("name: x\ntraining: {total_timesteps: many}", "training.total_timesteps: .*integer.*'many'"),
         ("name: x\ntraining: {n_envs: true}", "training.n_envs: a number is needed, not true"),
         ("name: x\ntraining: {total_timesteps: 0}", "greater than or equal to 1"),
@@ -53,7 +69,12 @@ def test_every_mistake_is_reported_at_once():
 
 
 def test_tickers_on_and_no_are_tickers():
-    assert load("name: x\nuniverse: {symbols: [ON, NO, aapl, BRK.NYSE]}").universe.symbols == ["ON.NASDAQ", "NO.NASDAQ", "AAPL.NASDAQ", "BRK.NYSE"]
+    assert load("name: x\nuniverse: {symbols: [ON, NO, aapl, BRK.NYSE]}").universe.symbols == [
+        "ON.NASDAQ",
+        "NO.NASDAQ",
+        "AAPL.NASDAQ",
+        "BRK.NYSE",
+    ]
 
 
 def test_a_spec_cannot_change():
@@ -89,7 +110,9 @@ def test_a_component_of_a_kind_that_is_not_there_is_refused(slot):
         load(f"{MINIMAL}{slot}: {wrapped}")
 
 
-@pytest.mark.parametrize("text", ["terminations: [{class: x}]", "training: {advantage: {class: ReinforcePlusPlusAdvantage}}"])
+@pytest.mark.parametrize(
+    "text", ["terminations: [{class: x}]", "training: {advantage: {class: ReinforcePlusPlusAdvantage}}"]
+)
 def test_nested_components_of_kinds_that_are_not_there_are_refused(text):
     with pytest.raises(SpecError, match="not there yet"):
         load(MINIMAL + text)
@@ -109,7 +132,14 @@ def test_what_every_run_needs_is_asked_for(missing):
 
 @pytest.mark.parametrize(
     ("kind", "verb", "error"),
-    [("training", "train", None), ("research", "replay", None), ("evaluation", "evaluate", None), ("evaluation", "train", SpecError), ("paper", "train", PartNotHere), ("ensemble", "evaluate", PartNotHere)],
+    [
+        ("training", "train", None),
+        ("research", "replay", None),
+        ("evaluation", "evaluate", None),
+        ("evaluation", "train", SpecError),
+        ("paper", "train", PartNotHere),
+        ("ensemble", "evaluate", PartNotHere),
+    ],
 )
 def test_the_kind_restricts_the_verbs(kind, verb, error):
     spec = load(f"{MINIMAL}kind: {kind}")
@@ -145,7 +175,10 @@ def test_a_folder_reports_every_broken_file_by_name(tmp_path):
 
 def test_a_diff_names_paths_and_both_values():
     left, right = load(TINY), load(TINY.replace("seed: 3", "seed: 4").replace("n_steps: 32", "n_steps: 64"))
-    assert [(entry.path, entry.left, entry.right) for entry in diff_specs(left, right)] == [("agent.kwargs.n_steps", 32, 64), ("training.seed", 3, 4)]
+    assert [(entry.path, entry.left, entry.right) for entry in diff_specs(left, right)] == [
+        ("agent.kwargs.n_steps", 32, 64),
+        ("training.seed", 3, 4),
+    ]
 
 
 def test_dates_are_canonical():

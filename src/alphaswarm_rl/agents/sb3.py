@@ -169,7 +169,8 @@ class RecurrentPPO(Contrib):
 
     rl_alias = "recurrent_ppo"
     rl_tags = (*_ON_POLICY, "recurrent")
-    action_spaces = _ANY_ACTIONS
+    # Its authors list MultiBinary too, but their buffer keeps such actions as int8, and the update then fails.
+    action_spaces = ("Box", "Discrete", "MultiDiscrete")
     Config = RecurrentPPOConfig
 
 

@@ -8,7 +8,7 @@ from sb3_contrib import ARS
 from stable_baselines3.common.callbacks import BaseCallback
 
 
-class Halted(Exception):  # noqa: N818
+class Halted(Exception):
     """A callback asked for the end; raised through the evaluation of a candidate, which knows no other way out."""
 
 

@@ -74,21 +74,18 @@ class SB3Learner:
         with self._training:
             self._model = build_model(agent, request, device)
         seed = seeding.derived_seed(request.seed, "predict")
-        self._predicting = Stream(device)
-        with self._predicting:
-            set_random_seed(seed)
+        with Stream(device):
+            # Only DQN and its like, which explore at random, ask another generator than torch's for an action.
+            self._predicting = Stream(device, torch_only=not hasattr(self._model, "exploration_rate"))
+            with self._predicting:
+                set_random_seed(seed)
         self._predicting_actions = seeding.generator(seed, "actions")
         self.rollout_transitions: int | None = None
         if isinstance(self._model, OnPolicyAlgorithm):
             self.rollout_transitions = self._model.n_steps * self._model.n_envs
         #: How many environments a loaded state is of, where that differs from the model's.
         self._foreign_num_envs: int | None = None
-        self._mark = self._take_mark()
-
-    @property
-    def timesteps(self) -> int:
-        """Transitions trained at the last boundary."""
-        return int(self._mark.counters["num_timesteps"])
+        self._set_mark()
 
     @property
     def model(self) -> BaseAlgorithm:
@@ -186,7 +183,7 @@ class SB3Learner:
         self._set_episodes(data["episodes"])
         self._training.move_to(generators)
         self._foreign_num_envs = data["num_envs"] if foreign else None
-        self._mark = self._take_mark()
+        self._set_mark()
 
     @property
     def _replay_buffer(self) -> Any:
@@ -204,17 +201,16 @@ class SB3Learner:
         self._model.ep_info_buffer = deque((dict(info) for info in episodes), maxlen=window)
         self._model.ep_success_buffer = deque(maxlen=window)
 
-    def _take_mark(self) -> _Mark:
+    def _set_mark(self) -> None:
         buffer = self._replay_buffer
-        return _Mark(
+        self._mark = _Mark(
             counters=self._counters(),
             generators=self._training.now(),
             action_space=self._model.action_space.np_random.bit_generator.state,
             replay=None if buffer is None else (buffer.pos, buffer.full),
         )
-
-    def _set_mark(self) -> None:
-        self._mark = self._take_mark()
+        #: Transitions trained at the last boundary.
+        self.timesteps = int(self._model.num_timesteps)
 
     def _return_to_mark(self) -> None:
         self._set_counters(self._mark.counters)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
-from alphaswarm_rl.cli.judging import Judging, judging_options, stored_arguments
+from alphaswarm_rl.cli.judging import Judging, judging_options, spec_arguments, stored_arguments
 from alphaswarm_rl.cli.results import give_result, say_spec
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.targets import names_a_run
 from alphaswarm_rl.cli.verb import every_option, verb
-from alphaswarm_rl.options import effective_spec
 from alphaswarm_rl.spec import load_spec
 
 
@@ -24,8 +21,8 @@ def evaluate(
     """Judge a run's policy, or a spec's, on the evaluation window.
 
     RUN_OR_SPEC is a run (its id, the beginning of it, or latest), a YAML file or the name of a preset. A run is judged
-    under its stored version: of the spec's options only --seed, --episodes and --deterministic are taken. A spec needs
-    --checkpoint, unless its agent trains nothing.
+    under its stored version; a spec needs --checkpoint, unless its agent trains nothing. --seed, --episodes and
+    --deterministic are arguments of the new run and change no version; a run takes no other option of the spec.
 
     Args:
         session: This call.
@@ -54,13 +51,12 @@ def _evaluate_run(session: Session, run: str, judging: Judging) -> None:
 
 
 def _evaluate_spec(session: Session, reference: str, judging: Judging) -> None:
-    effective = effective_spec(load_spec(reference), session.flags, os.environ)
+    effective, arguments = spec_arguments(session, load_spec(reference))
     window, settings = judging.window, session.settings
     say_spec(session, effective)
 
     from alphaswarm_rl.runtime import RLRuntime
 
     runtime = RLRuntime(effective.spec, settings, overrides=effective.sources)
-    seed = "random" if effective.draws_seed else None
-    result = runtime.evaluate(checkpoint=judging.checkpoint, window=window, strict=judging.strict, seed=seed)
+    result = runtime.evaluate(checkpoint=judging.checkpoint, window=window, strict=judging.strict, **arguments)
     give_result(session, result)

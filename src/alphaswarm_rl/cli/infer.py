@@ -53,17 +53,17 @@ def infer(
     try:
         inference.deterministic = inference.spec.evaluation.deterministic if deterministic is None else deterministic
         if episodes is None:
-            _answer_lines(inference, click.get_text_stream("stdin"))
+            _answer_lines(session, inference, click.get_text_stream("stdin"))
         else:
             from alphaswarm_rl.cli.infer_episodes import roll_out
 
             for line in roll_out(inference, settings, episodes=episodes, env_id=env_id):
-                _write(line)
+                session.write(as_json_line(line))
     finally:
         inference.close()
 
 
-def _answer_lines(inference: Inference, lines: Iterable[str]) -> None:
+def _answer_lines(session: Session, inference: Inference, lines: Iterable[str]) -> None:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -72,7 +72,7 @@ def _answer_lines(inference: Inference, lines: Iterable[str]) -> None:
             answer = inference.answer(observation, episode_start=starts)
         except AlphaSwarmError as error:
             raise RunError(f"line {number}: {error.what}", error.why, error.remedy) from error
-        _write(answer.as_dict())
+        session.write(as_json_line(answer.as_dict()))
 
 
 def _parse(line: str, number: int) -> tuple[Any, bool]:
@@ -87,8 +87,3 @@ def _parse(line: str, number: int) -> tuple[Any, bool]:
     if not isinstance(starts, bool):
         raise RunError(f"line {number}", f"episode_start is {starts!r}", "Write true or false.")
     return value["observation"], starts
-
-
-def _write(document: dict[str, Any]) -> None:
-    # click.echo flushes: whoever asks line by line waits for each answer.
-    click.echo(as_json_line(document))

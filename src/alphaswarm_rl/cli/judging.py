@@ -13,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.options import run_arguments
+from alphaswarm_rl.options import BY_KEY, RUN_ARGUMENTS, EffectiveSpec, effective_spec, run_arguments
+from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.spec.sections import IsoDate
 
 _DATE = TypeAdapter(IsoDate)
@@ -57,6 +58,19 @@ def stored_arguments(session: Session) -> dict[str, Any]:
     for notice in arguments.notices:
         session.notice(notice)
     return dict(arguments.values)
+
+
+def spec_arguments(session: Session, base: RLExperimentSpec) -> tuple[EffectiveSpec, dict[str, Any]]:
+    """The effective spec and the same arguments apart from it: they belong to the run and change no version."""
+    keys = set(RUN_ARGUMENTS.values())
+    names = {name for key in keys for name in BY_KEY[key].env_names}
+    flags = {key: value for key, value in session.flags.items() if key not in keys}
+    environ = {name: value for name, value in os.environ.items() if name not in names}
+    of_run = run_arguments(
+        {key: value for key, value in session.flags.items() if key in keys},
+        {name: value for name, value in os.environ.items() if name in names},
+    )
+    return effective_spec(base, flags, environ), dict(of_run.values)
 
 
 def _date(flag: str, text: str | None) -> str | None:

@@ -30,9 +30,9 @@ def options(session: Session, module_path: str | None, nix: bool, markdown: bool
         raise click.UsageError("give one of --json, --nix and --markdown")
     features = introspect(module_path)
     if nix:
-        click.echo(as_nix(features), nl=False)
+        session.write(as_nix(features), newline=False)
     elif markdown:
-        click.echo(as_markdown(features), nl=False)
+        session.write(as_markdown(features), newline=False)
     else:
         session.answer(as_json(features), [line for feature in features for line in _block(feature)])
 

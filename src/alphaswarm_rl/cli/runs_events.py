@@ -37,10 +37,10 @@ def events(session: Session, run: str, after: int, follow: bool) -> None:
     with Ledger.open(session.settings) as ledger:
         found = _events(ledger, ledger.run(run).id, after, follow=follow)
         if session.as_json:
-            _write_array(found)
+            _write_array(session, found)
         else:
             for event in found:
-                click.echo(_line(event))
+                session.write(_line(event))
 
 
 def _events(ledger: Ledger, run_id: str, after: int, *, follow: bool) -> Iterator[EventRow]:
@@ -55,12 +55,12 @@ def _events(ledger: Ledger, run_id: str, after: int, *, follow: bool) -> Iterato
         time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
-def _write_array(events: Iterator[EventRow]) -> None:
+def _write_array(session: Session, events: Iterator[EventRow]) -> None:
     # One document, and yet every event is there as soon as it happened.
-    click.echo("[", nl=False)
+    session.write("[", newline=False)
     for number, event in enumerate(events):
-        click.echo(f"{',' if number else ''}\n  {as_json_line(event.as_dict())}", nl=False)
-    click.echo("\n]")
+        session.write(f"{',' if number else ''}\n  {as_json_line(event.as_dict())}", newline=False)
+    session.write("\n]")
 
 
 def _line(event: EventRow) -> str:

@@ -55,7 +55,7 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
     settings = session.settings
     with Ledger.open(settings) as ledger:
         row = ledger.run(run)
-        _refuse(ledger, row, force=force)
+        _refuse(ledger, row, settings.models_path / row.id, force=force)
         _confirm(f"Remove the files of run {row.id}?", yes=yes)
         # The mark comes first: should the deletion be cut short, `rl runs gc` knows that the rest may go.
         ledger.mark_removed(row.id)
@@ -95,17 +95,22 @@ def gc(session: Session, dry_run: bool) -> None:
     session.answer(document, [*(lines if leftovers else []), f"{'would free' if dry_run else 'freed'} {size(total)}"])
 
 
-def _refuse(ledger: Ledger, row: RunRow, *, force: bool) -> None:
+def _refuse(ledger: Ledger, row: RunRow, folder: Path, *, force: bool) -> None:
     what = f"run {row.id}"
     if row.status in _LIVE:
         raise RunError(what, f"it is {row.status}", f"Stop it first: rl halt {row.id} --reason TEXT.")
     if row.removed_at is not None:
         raise RunError(what, "its files were removed already", "Nothing is left to do.")
-    users = [child.id for child in ledger.children(row.id) if child.removed_at is None and child.checkpoint is not None]
+    users = [other.id for other in ledger.runs(limit=None) if other.id != row.id and _stands_on(other, folder)]
     if users and not force:
         raise RunError(
             what, f"its checkpoint is what {', '.join(users)} was judged by", "Remove those first, or give --force."
         )
+
+
+def _stands_on(run: RunRow, folder: Path) -> bool:
+    # Not only a child may: a replay of an evaluation has the evaluation as its parent.
+    return run.checkpoint is not None and Path(run.checkpoint).is_relative_to(folder)
 
 
 def _confirm(question: str, *, yes: bool) -> None:

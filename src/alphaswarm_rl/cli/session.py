@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -28,12 +28,14 @@ class Session:
     """One call of one command.
 
     Attributes:
+        out: Where the result goes; while a command runs, `sys.stdout` is standard error.
         flags: Options of the table that were given on the command line, by key.
         as_json: Whether the answer is one JSON document.
         settings_file: The settings file that was named.
         plugins: Modules of components that the operator named.
     """
 
+    out: TextIO
     flags: Mapping[str, Any]
     as_json: bool = False
     settings_file: Path | None = None
@@ -56,15 +58,16 @@ class Session:
 
     def answer(self, document: Any, lines: Iterable[str]) -> None:
         """Gives the command's result: the document with --json, the lines otherwise."""
-        if self.as_json:
-            click.echo(as_json_text(document))
-        else:
-            for line in lines:
-                click.echo(line)
+        for line in [as_json_text(document)] if self.as_json else lines:
+            self.write(line)
+
+    def write(self, text: str, *, newline: bool = True) -> None:
+        """Writes a part of the result, at once: whoever reads line by line waits for each."""
+        click.echo(text, file=self.out, nl=newline)
 
     def say(self, line: str) -> None:
         """Something on the way to the result; with --json it must not be on standard output."""
-        click.echo(line, err=self.as_json)
+        click.echo(line, file=sys.stderr if self.as_json else self.out)
 
     def notice(self, line: str) -> None:
         """Something the user should know, beside the result."""

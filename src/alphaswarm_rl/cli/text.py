@@ -44,7 +44,7 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
 
 def pairs(items: Mapping[str, Any]) -> list[str]:
     """Names and values as lines; what is not there (null, empty) is left out."""
-    there = {name: value for name, value in items.items() if value is not None and value not in ("", [], {})}
+    there = {name: value for name, value in items.items() if value is not None and value not in ("", [], {}, ())}
     width = max(map(len, there), default=0)
     return [f"{name.ljust(width)}  {shown(value)}" for name, value in there.items()]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -104,15 +106,18 @@ def _with_session(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(**values: Any) -> Any:
         session = Session(
+            out=sys.stdout,
             flags=given(values),
             as_json=values["as_json"],
             settings_file=values["settings_file"],
             plugins=values["plugin"],
         )
-        session.load_plugins()
         of_table = {key.replace(".", "__") for key in BY_KEY}
         own = {name: value for name, value in values.items() if name not in _OWN and name not in of_table}
-        return function(session, **own)
+        # Libraries print: the result must be alone on standard output.
+        with redirect_stdout(sys.stderr):
+            session.load_plugins()
+            return function(session, **own)
 
     return call
 

@@ -62,7 +62,9 @@ def register_kind(cls: Any, bases: tuple[type, ...]) -> None:
     with _lock:
         known = _kinds.get(kind)
         if known is not None and _path(known) != _path(cls):
-            raise DuplicateComponent(f"kind {kind!r}", f"{_path(known)} and {_path(cls)} both declare it", "Rename one.")
+            raise DuplicateComponent(
+                f"kind {kind!r}", f"{_path(known)} and {_path(cls)} both declare it", "Rename one."
+            )
         _kinds[kind] = cls
 
 
@@ -71,9 +73,13 @@ def register(cls: Any) -> None:
     kind: str | None = getattr(cls, "rl_kind", None)
     alias: str = cls.rl_alias
     if kind is None:
-        raise ComponentError(f"component {alias!r} ({_path(cls)})", "it has no kind", "Derive it from the base of a kind.")
+        raise ComponentError(
+            f"component {alias!r} ({_path(cls)})", "it has no kind", "Derive it from the base of a kind."
+        )
     if not (cls.__doc__ or "").strip() or "__doc__" not in cls.__dict__:
-        raise ComponentError(f"component {alias!r} ({_path(cls)})", "it has no docstring", "Say in one line what it is.")
+        raise ComponentError(
+            f"component {alias!r} ({_path(cls)})", "it has no docstring", "Say in one line what it is."
+        )
     with _lock:
         # One class is known by its alias, its class name and its short names; all must be free within the kind.
         for name in (alias, cls.__name__, *cls.rl_short_names):
@@ -91,7 +97,7 @@ def register(cls: Any) -> None:
 
 def discover() -> None:
     """Imports every module that the entry points name, once. A module that cannot be imported is an error."""
-    global _discovered  # noqa: PLW0603
+    global _discovered
     with _lock:
         if _discovered:
             return
@@ -115,7 +121,9 @@ def load_plugin(module: str) -> None:
     try:
         import_module(module)
     except ImportError as error:
-        raise ComponentError(f"plug-in {module!r}", f"it cannot be imported: {error}", "Check the name and the path.") from error
+        raise ComponentError(
+            f"plug-in {module!r}", f"it cannot be imported: {error}", "Check the name and the path."
+        ) from error
 
 
 def canonical_kind(kind: str) -> str:
@@ -143,10 +151,14 @@ def get(kind: str, name: str) -> type[RLComponent]:
 def _lookup(kind: str, name: str) -> tuple[str, str]:
     found = _names.get((kind, name.lower()))
     if found is None:
-        names = [name for cls in _components.values() if cls.rl_kind == kind for name in (cls.rl_alias, *cls.rl_short_names)]
+        names = [
+            name for cls in _components.values() if cls.rl_kind == kind for name in (cls.rl_alias, *cls.rl_short_names)
+        ]
         if not names:
             raise UnknownComponent(
-                f"{kind} {name!r}", f"no component of kind {kind!r} is installed: that part is not there yet", "Leave it out."
+                f"{kind} {name!r}",
+                f"no component of kind {kind!r} is installed: that part is not there yet",
+                "Leave it out.",
             )
         raise UnknownComponent(f"{kind} {name!r}", "the catalogue has no such component", nearest(name, names))
     return found

@@ -34,7 +34,7 @@ class EnvRequest:
     num_envs: int
     seed: int
     phase: Phase = "train"
-    window: Window = Window()
+    window: Window = field(default_factory=Window)
     parts: Mapping[str, Any] = field(default_factory=dict)
     render: bool = False
 
@@ -100,7 +100,13 @@ class Learner(Stateful, Protocol):
         ...
 
     def predict(
-        self, observation: Any, memory: Any, episode_start: np.ndarray[Any, Any], *, deterministic: bool, masks: Any = None
+        self,
+        observation: Any,
+        memory: Any,
+        episode_start: np.ndarray[Any, Any],
+        *,
+        deterministic: bool,
+        masks: Any = None,
     ) -> tuple[np.ndarray[Any, Any], Any]:
         """Actions for a batch of observations, and the memory for the next call (None for most)."""
         ...

@@ -39,7 +39,9 @@ def canonical_json(value: Any) -> str:
     if isinstance(value, Mapping):
         # RFC 8785 orders keys by UTF-16 code units.
         keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
-        return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{canonical_json(value[key])}" for key in keys) + "}"
+        return (
+            "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{canonical_json(value[key])}" for key in keys) + "}"
+        )
     raise TypeError(f"{type(value).__name__} has no canonical form")
 
 

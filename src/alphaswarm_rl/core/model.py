@@ -33,7 +33,9 @@ class FrozenModel(BaseModel):
             for key in data:
                 if key not in known and key not in cls.model_fields:
                     raise PydanticCustomError(
-                        "unknown_key", "unknown key '{key}'. {nearest}", {"key": str(key), "nearest": nearest(str(key), known)}
+                        "unknown_key",
+                        "unknown key '{key}'. {nearest}",
+                        {"key": str(key), "nearest": nearest(str(key), known)},
                     )
         return data
 
@@ -44,7 +46,9 @@ class FrozenModel(BaseModel):
         if isinstance(value, bool) and info.field_name is not None:
             kinds = _scalar_types(cls.model_fields[info.field_name].annotation)
             if kinds & {int, float} and bool not in kinds:
-                raise PydanticCustomError("bool_for_number", "a number is needed, not {value}", {"value": str(value).lower()})
+                raise PydanticCustomError(
+                    "bool_for_number", "a number is needed, not {value}", {"value": str(value).lower()}
+                )
         return value
 
 

@@ -20,6 +20,8 @@ def preset_names(folder: str) -> list[str]:
 def load_preset(folder: str, name: str) -> Any:
     """The data of one preset."""
     if name not in preset_names(folder):
-        raise SpecError(f"preset {name!r} of {folder}", "there is none of that name", nearest(name, preset_names(folder)))
+        raise SpecError(
+            f"preset {name!r} of {folder}", "there is none of that name", nearest(name, preset_names(folder))
+        )
     text = (files("alphaswarm_rl") / "configs" / folder / f"{name}.yaml").read_text(encoding="utf-8")
     return load_yaml(text, source=f"preset {folder}/{name}")

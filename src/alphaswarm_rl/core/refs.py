@@ -87,7 +87,7 @@ def _check_module(cls: type[RLComponent], module_path: Any) -> None:
     if path != cls.__module__:
         raise ComponentError(
             f"module_path {module_path!r}",
-            f"the {cls.rl_kind} {cls.rl_alias!r} is registered by {cls.__module__!r}, and a spec never imports a module",
+            f"the {cls.rl_kind} {cls.rl_alias!r} is registered by {cls.__module__!r}; a spec never imports a module",
             "Leave module_path out; add code of your own by entry point or with --plugin.",
         )
 
@@ -101,7 +101,9 @@ def _validate(value: Any, kind: str) -> ComponentRef:
 
 def ref_to(kind: str) -> Any:
     """The annotation of a field that refers to a component of that kind."""
-    return Annotated[ComponentRef, BeforeValidator(partial(_validate, kind=kind)), Field(json_schema_extra={"rl_kind": kind})]
+    return Annotated[
+        ComponentRef, BeforeValidator(partial(_validate, kind=kind)), Field(json_schema_extra={"rl_kind": kind})
+    ]
 
 
 def walk_refs(model: BaseModel) -> Iterator[ComponentRef]:

@@ -13,7 +13,7 @@ _factory: SpanFactory | None = None
 
 def install(factory: SpanFactory | None) -> None:
     """Sets who makes spans; None turns them off."""
-    global _factory  # noqa: PLW0603
+    global _factory
     _factory = factory
 
 

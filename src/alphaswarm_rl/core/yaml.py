@@ -26,11 +26,17 @@ _SCALARS = (
     ("null", r"~|null|Null|NULL|", "~nN"),
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("int", r"[-+]?[0-9]+", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+.0123456789"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
     ("merge", r"<<", "<"),
 )
 for _name, _pattern, _first in _SCALARS:
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), [*_first, *([""] if _name == "null" else [])])
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), [*_first, *([""] if _name == "null" else [])]
+    )
 
 
 def _int(loader: _Loader, node: yaml.ScalarNode) -> int:
@@ -48,7 +54,9 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
             continue
         key = loader.construct_object(key_node)
         if not isinstance(key, str):
-            raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is not text; quote it", key_node.start_mark)
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} is not text; quote it", key_node.start_mark
+            )
         if key in seen:
             raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} appears twice", key_node.start_mark)
         seen.add(key)
@@ -76,7 +84,9 @@ def load_yaml(text: str, *, source: str = "YAML text") -> Any:
         problem = str(getattr(error, "problem", None) or error)
         if "could not determine a constructor" in problem:
             tag = problem.rpartition("tag ")[2].strip("'")
-            raise SpecError(place, f"the tag {tag} is not plain data", "Remove the tag: a spec never runs code.") from error
+            raise SpecError(
+                place, f"the tag {tag} is not plain data", "Remove the tag: a spec never runs code."
+            ) from error
         raise SpecError(place, problem, "Mend the YAML.") from error
     finally:
         loader.dispose()
@@ -89,7 +99,9 @@ def load_yaml_file(path: Path) -> Any:
     except FileNotFoundError as error:
         raise SpecError(f"file {str(path)!r}", "it does not exist", "Check the path.") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"file {str(path)!r}", f"it cannot be read: {error}", "Check that it is a readable text file.") from error
+        raise SpecError(
+            f"file {str(path)!r}", f"it cannot be read: {error}", "Check that it is a readable text file."
+        ) from error
     return load_yaml(text, source=f"file {str(path)!r}")
 
 

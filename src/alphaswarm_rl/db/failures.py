@@ -35,6 +35,16 @@ _POSTGRES = {
     "57P": ("the server is shutting down or starting", "Try again when it is up."),
     "08": ("the connection to the server is broken", "Check that the server is up and can be reached."),
 }
+# A refused connection has no SQLSTATE, only the server's words for it.
+_REFUSALS = {
+    "authentication failed": "28",
+    "no password supplied": "28",
+    "no pg_hba.conf entry": "28",
+    'role "': "28",
+    'database "': "3D000",
+    "too many clients": "53300",
+    "too many connections": "53300",
+}
 _NO_CONNECTION = ("the server cannot be reached", "Check that it is up, and the host and the port in the URL.")
 
 
@@ -54,6 +64,10 @@ def _reason(error: DBAPIError) -> tuple[str, str] | None:
     if name is not None:
         return _by_prefix(_SQLITE, name)
     state = getattr(orig, "sqlstate", None)
+    if state is not None:
+        return _by_prefix(_POSTGRES, state)
+    said = str(orig)
+    state = next((state for words, state in _REFUSALS.items() if "FATAL:" in said and words in said), None)
     if state is not None:
         return _by_prefix(_POSTGRES, state)
     # psycopg knows no state when the server was never reached, or went away without a word.

@@ -40,14 +40,26 @@ class Builder:
         if "window" in self.env.slots():
             return
         training, evaluation = self.spec.training, self.spec.evaluation
-        for name, window in (("training.start/end", training.window), ("training.validation_start/validation_end", training.validation_window), ("evaluation.start/end", evaluation.window)):
+        for name, window in (
+            ("training.start/end", training.window),
+            ("training.validation_start/validation_end", training.validation_window),
+            ("evaluation.start/end", evaluation.window),
+        ):
             if window:
-                raise SpecError(f"spec fields {name}", f"the env {self.env.rl_alias!r} has no dates", "Leave the dates out.")
+                raise SpecError(
+                    f"spec fields {name}", f"the env {self.env.rl_alias!r} has no dates", "Leave the dates out."
+                )
 
-    def build_env(self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool = False) -> AnyVectorEnv:
+    def build_env(
+        self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool = False
+    ) -> AnyVectorEnv:
         """An environment whose randomness is the stream of that name; preprocessed as the spec says."""
         if window and "window" not in self.env.slots():
-            raise SpecError(f"window {window.start} to {window.end}", f"the env {self.env.rl_alias!r} has no dates", "Replay it with another seed instead.")
+            raise SpecError(
+                f"window {window.start} to {window.end}",
+                f"the env {self.env.rl_alias!r} has no dates",
+                "Replay it with another seed instead.",
+            )
         env = self._raw_env(stream, num_envs=num_envs, phase=phase, window=window, render=render)
         obs = self.spec.obs
         if obs.normalize == "none" and obs.clip_range is None and obs.stack_frames is None:
@@ -66,7 +78,9 @@ class Builder:
     def fit_preprocessing(self, env: AnyVectorEnv) -> None:
         """Fits what must be fitted before training, on an environment of its own."""
         if isinstance(env, PreprocessedEnv) and self.spec.obs.normalize == "fixed":
-            warm_up = self._raw_env("fit", num_envs=env.num_envs, phase="train", window=self.spec.training.window, render=False)
+            warm_up = self._raw_env(
+                "fit", num_envs=env.num_envs, phase="train", window=self.spec.training.window, render=False
+            )
             try:
                 env.fit(warm_up, seed=self.seed, steps=FIT_STEPS)
             finally:

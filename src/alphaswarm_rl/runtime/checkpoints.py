@@ -58,7 +58,9 @@ class CheckpointStore:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def save(self, run_id: str, timesteps: int, states: Mapping[str, State], *, spec: Mapping[str, Any], seed: int) -> Checkpoint:
+    def save(
+        self, run_id: str, timesteps: int, states: Mapping[str, State], *, spec: Mapping[str, Any], seed: int
+    ) -> Checkpoint:
         """Writes a checkpoint; on any failure nothing of it remains and the older ones are untouched."""
         folder = self.root / run_id
         final = folder / f"{timesteps:012d}"
@@ -131,19 +133,27 @@ def load_checkpoint(path: Path, *, expected_sha256: str | None = None) -> Loaded
         version = manifest["schema_version"]
         if version > SCHEMA_VERSION:
             raise CheckpointError(
-                f"checkpoint {str(path)!r}", f"it has schema version {version}, newer than {SCHEMA_VERSION}", "Upgrade alphaswarm-rl."
+                f"checkpoint {str(path)!r}",
+                f"it has schema version {version}, newer than {SCHEMA_VERSION}",
+                "Upgrade alphaswarm-rl.",
             )
         if _file_sha256(path / _ARRAYS) != manifest["files"][_ARRAYS]:
             raise _tampered(path, f"{_ARRAYS} does not have the recorded checksum")
         arrays = _read_arrays(path / _ARRAYS)
     except FileNotFoundError as error:
         raise CheckpointError(
-            f"checkpoint {str(path)!r}", f"{Path(str(error.filename)).name} is not there", "Give the folder of a checkpoint, or a run."
+            f"checkpoint {str(path)!r}",
+            f"{Path(str(error.filename)).name} is not there",
+            "Give the folder of a checkpoint, or a run.",
         ) from error
-    except (OSError, json.JSONDecodeError, KeyError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"checkpoint {str(path)!r}", f"it cannot be read: {error!r}", "Use another checkpoint of the run.") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"checkpoint {str(path)!r}", f"it cannot be read: {error!r}", "Use another checkpoint of the run."
+        ) from error
     states = {
-        name: State({key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}, data)
+        name: State(
+            {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}, data
+        )
         for name, data in manifest["data"].items()
     }
     return LoadedCheckpoint(Checkpoint(path, digest, manifest["timesteps"]), manifest["spec"], manifest["seed"], states)
@@ -160,7 +170,9 @@ def _write_arrays(path: Path, states: Mapping[str, State]) -> str:
 
     # `require` copies only what is not contiguous and, unlike ascontiguousarray, keeps 0-d arrays 0-d.
     arrays = {
-        key: np.require(array, requirements="C") for name, state in states.items() for key, array in state.prefixed(name).items()
+        key: np.require(array, requirements="C")
+        for name, state in states.items()
+        for key, array in state.prefixed(name).items()
     }
     try:
         save_file(arrays, path)
@@ -202,4 +214,6 @@ def _file_sha256(path: Path) -> str:
 
 
 def _tampered(path: Path, why: str) -> CheckpointError:
-    return CheckpointError(f"checkpoint {str(path)!r}", f"it was changed after it was written: {why}", "Use another checkpoint of the run.")
+    return CheckpointError(
+        f"checkpoint {str(path)!r}", f"it was changed after it was written: {why}", "Use another checkpoint of the run."
+    )

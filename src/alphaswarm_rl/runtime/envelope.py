@@ -65,7 +65,11 @@ def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[S
         first_seq=ledger.next_seq(run.id),
         sinks=[ledger_sink(ledger), file_sink(settings.logs_path / f"{run.id}.jsonl"), *sinks],
     )
-    with HaltWatcher(ledger, run.id, settings.ledger) as watcher, halt_on_signals(watcher), span("run", run_id=run.id, target=run.target):
+    with (
+        HaltWatcher(ledger, run.id, settings.ledger) as watcher,
+        halt_on_signals(watcher),
+        span("run", run_id=run.id, target=run.target),
+    ):
         try:
             yield RunScope(run, bus, watcher)
         except KeyboardInterrupt:
@@ -79,7 +83,11 @@ def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[S
             if isinstance(error, AlphaSwarmError):
                 error.add_note(run.id)
                 raise
-            failed = RunFailed(f"run {run.id}", f"it failed with {reason}", f"See: rl runs events {run.id}; --debug shows the traceback.")
+            failed = RunFailed(
+                f"run {run.id}",
+                f"it failed with {reason}",
+                f"See: rl runs events {run.id}; --debug shows the traceback.",
+            )
             failed.add_note(run.id)
             raise failed from error
 
@@ -130,5 +138,6 @@ def refuse_if_halted(ledger: Ledger, run_id: str | None) -> None:
     """Refuses to start anything while the kill switch is engaged."""
     reason = ledger.halt_reason(run_id or "")
     if reason is not None:
-        raise RunError("the kill switch", f"it is engaged: {reason}", "Release it first: rl halt --release --reason WHY.")
-
+        raise RunError(
+            "the kill switch", f"it is engaged: {reason}", "Release it first: rl halt --release --reason WHY."
+        )

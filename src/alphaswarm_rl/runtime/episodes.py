@@ -63,7 +63,9 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
         if ended.any():
             for index in np.flatnonzero(ended):
                 reward = float(self._returns[index])
-                self._episodes.append(Episode(self.finished, int(index), self.transitions, reward, int(self._lengths[index])))
+                self._episodes.append(
+                    Episode(self.finished, int(index), self.transitions, reward, int(self._lengths[index]))
+                )
                 self._recent.append(reward)
                 self.finished += 1
             del self._recent[:-100]

@@ -12,7 +12,18 @@ from typing import Any, Protocol
 from alphaswarm_rl.ledger import Ledger
 
 #: The stages in the order in which a run can pass them.
-STAGES = ("start", "data.loaded", "env.built", "agent.built", "train.step", "train.checkpoint", "eval.step", "done", "error", "halted")
+STAGES = (
+    "start",
+    "data.loaded",
+    "env.built",
+    "agent.built",
+    "train.step",
+    "train.checkpoint",
+    "eval.step",
+    "done",
+    "error",
+    "halted",
+)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,9 @@ def machine_fingerprint(device: str) -> dict[str, Any]:
         "torch_threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
-        "device": device if device == "cpu" else f"{device}: {torch.cuda.get_device_name() if device == 'cuda' else device}",
+        "device": device
+        if device == "cpu"
+        else f"{device}: {torch.cuda.get_device_name() if device == 'cuda' else device}",
     }
 
 

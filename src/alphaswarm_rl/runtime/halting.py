@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.settings import LedgerSettings
 
@@ -58,6 +59,9 @@ class HaltWatcher:
                 if now - beaten >= self._settings.heartbeat_seconds:
                     self._ledger.heartbeat(self._run_id)
                     beaten = now
+            except RunError as error:  # another process holds the run now
+                self.request(str(error))
+                return
             except Exception as error:  # noqa: BLE001  whatever went wrong, an unanswered kill switch must end in a halt
                 silence = now - answered
                 if silence >= self._settings.halt_silence_seconds:

@@ -60,7 +60,9 @@ class Inference:
         """The policy of the settings' model path, of a run, or of the newest run that has a checkpoint."""
         if run is None and settings.infer.model_path is not None:
             path = settings.infer.model_path.expanduser()
-            return cls(load_checkpoint(path, expected_sha256=_recorded(settings, path)), settings, deterministic=deterministic)
+            return cls(
+                load_checkpoint(path, expected_sha256=_recorded(settings, path)), settings, deterministic=deterministic
+            )
         with Ledger.open(settings) as ledger:
             if run is not None:
                 row = ledger.run(run)
@@ -102,12 +104,16 @@ class Inference:
 def _as_batch(observation: Any, space: spaces.Space[Any]) -> Any:
     if isinstance(space, spaces.Dict):
         if not isinstance(observation, dict) or set(observation) != set(space.spaces):
-            raise RunError("the observation", f"a mapping with the keys {sorted(space.spaces)} is needed", "Send such a mapping.")
+            raise RunError(
+                "the observation", f"a mapping with the keys {sorted(space.spaces)} is needed", "Send such a mapping."
+            )
         return {key: _as_batch(observation[key], part) for key, part in space.spaces.items()}
     try:
         array = np.asarray(observation, dtype=space.dtype)
     except (TypeError, ValueError) as error:
-        raise RunError("the observation", f"it is not an array of numbers: {error}", f"Send one of shape {space.shape}.") from error
+        raise RunError(
+            "the observation", f"it is not an array of numbers: {error}", f"Send one of shape {space.shape}."
+        ) from error
     if array.shape != space.shape:
         raise RunError("the observation", f"its shape is {array.shape}", f"Send one of shape {space.shape}.")
     if not np.isfinite(array).all():
@@ -120,4 +126,6 @@ def _recorded(settings: Settings, path: Path) -> str | None:
     with Ledger.open(settings) as ledger:
         rows = ledger.runs(target="train", limit=1000)
     resolved = path.resolve()
-    return next((row.checkpoint_sha256 for row in rows if row.checkpoint and Path(row.checkpoint).resolve() == resolved), None)
+    return next(
+        (row.checkpoint_sha256 for row in rows if row.checkpoint and Path(row.checkpoint).resolve() == resolved), None
+    )

@@ -15,14 +15,22 @@ from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint, load_checkpoint
-from alphaswarm_rl.runtime.envelope import RunFailed, RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
+from alphaswarm_rl.runtime.envelope import (
+    RunFailed,
+    RunResult,
+    RunScope,
+    finish,
+    refuse_if_halted,
+    result_of,
+    run_scope,
+)
 from alphaswarm_rl.runtime.episodes import EpisodeTracker
 from alphaswarm_rl.runtime.events import Sink
 from alphaswarm_rl.runtime.fingerprints import code_fingerprint, component_drift, machine_fingerprint, resolve_device
 from alphaswarm_rl.runtime.media import save_gif
 from alphaswarm_rl.runtime.progress import ProgressBar
 from alphaswarm_rl.runtime.rollout import Evaluation, evaluate_learner
-from alphaswarm_rl.runtime.training import TrainingSession, record_evaluation
+from alphaswarm_rl.runtime.training import EvaluationPhase, TrainingSession, record_evaluation
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refuse_verb
 
@@ -125,18 +133,28 @@ class RLRuntime:
         with run_scope(ledger, run, self.settings, self._sinks) as scope:
             builder = self._start(ledger, scope, self.spec.training.window)
             env = EpisodeTracker(
-                builder.build_env("env", num_envs=self.spec.training.n_envs, phase="train", window=self.spec.training.window)
+                builder.build_env(
+                    "env", num_envs=self.spec.training.n_envs, phase="train", window=self.spec.training.window
+                )
             )
             try:
                 scope.bus.emit("env.built", **_describe_env(env))
                 learner = builder.build_learner(env)
-                scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume)
+                scope.bus.emit(
+                    "agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume
+                )
                 return self._train_learner(ledger, scope, builder, env, learner, checkpoint)
             finally:
                 env.close()
 
     def _train_learner(
-        self, ledger: Ledger, scope: RunScope, builder: Builder, env: EpisodeTracker, learner: Learner, checkpoint: str | None
+        self,
+        ledger: Ledger,
+        scope: RunScope,
+        builder: Builder,
+        env: EpisodeTracker,
+        learner: Learner,
+        checkpoint: str | None,
     ) -> RunResult:
         run = scope.run
         total = self.spec.training.total_timesteps
@@ -185,7 +203,9 @@ class RLRuntime:
         notice = f"resumed at step {loaded.checkpoint.timesteps} from {run.status}; resume: {how}"
         if how == "approximate":
             notice += " (episodes start fresh)"
-        ledger.update_run(run.id, resume=how, timesteps=loaded.checkpoint.timesteps, notices=[*(run.notices or []), notice])
+        ledger.update_run(
+            run.id, resume=how, timesteps=loaded.checkpoint.timesteps, notices=[*(run.notices or []), notice]
+        )
 
     # -- evaluate and replay --------------------------------------------------------------------------------------
 
@@ -260,11 +280,18 @@ class RLRuntime:
             return result_of(ledger.run(row.id))
 
     def _roll_out(
-        self, ledger: Ledger, scope: RunScope, loaded: LoadedCheckpoint | None, window: Window, arguments: Mapping[str, Any]
+        self,
+        ledger: Ledger,
+        scope: RunScope,
+        loaded: LoadedCheckpoint | None,
+        window: Window,
+        arguments: Mapping[str, Any],
     ) -> None:
         spec = self.spec
         episodes = arguments["episodes"] or spec.evaluation.episodes
-        deterministic = spec.evaluation.deterministic if arguments["deterministic"] is None else arguments["deterministic"]
+        deterministic = (
+            spec.evaluation.deterministic if arguments["deterministic"] is None else arguments["deterministic"]
+        )
         builder = self._start(ledger, scope, window)
         env = builder.build_env(
             "evaluate",
@@ -283,6 +310,7 @@ class RLRuntime:
                 builder.fit_preprocessing(env)
             scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device)
             started = datetime.now(UTC)
+            phase: EvaluationPhase = "replay" if scope.run.target == "replay" else "evaluate"
             evaluation = evaluate_learner(
                 learner,
                 env,
@@ -301,7 +329,7 @@ class RLRuntime:
                 scope.bus,
                 scope.run.id,
                 evaluation,
-                phase=scope.run.target,
+                phase=phase,
                 timesteps=scope.run.timesteps,
                 seed=scope.run.seed,
                 deterministic=deterministic,
@@ -335,7 +363,9 @@ class RLRuntime:
             if checkpoint is None and not self.spec.agent.resolve()[0].trains:  # type: ignore[attr-defined]
                 return None
             raise CheckpointError(
-                f"spec {self.spec.name!r}", f"{target} needs a trained policy", "Name a run, or a checkpoint folder with --checkpoint."
+                f"spec {self.spec.name!r}",
+                f"{target} needs a trained policy",
+                "Name a run, or a checkpoint folder with --checkpoint.",
             )
         path, sha256 = self._checkpoint_of(parent, checkpoint)
         return load_checkpoint(path, expected_sha256=sha256)
@@ -349,12 +379,16 @@ class RLRuntime:
             return Path(run.checkpoint), run.checkpoint_sha256
         if checkpoint == "best":
             if run.best_checkpoint is None:
-                raise RunError(f"run {run.id}", "it sought no best model", "Train with training.eval_during_training: true.")
+                raise RunError(
+                    f"run {run.id}", "it sought no best model", "Train with training.eval_during_training: true."
+                )
             return Path(run.best_checkpoint), None
         steps = CheckpointStore(self.settings.models_path).steps(run.id)
         if int(checkpoint) not in steps:
             kept = ", ".join(map(str, steps)) or "none"
-            raise CheckpointError(f"checkpoint at step {checkpoint} of run {run.id}", "it is not kept", f"Kept: {kept}.")
+            raise CheckpointError(
+                f"checkpoint at step {checkpoint} of run {run.id}", "it is not kept", f"Kept: {kept}."
+            )
         return steps[int(checkpoint)], None
 
     # -- shared ---------------------------------------------------------------------------------------------------
@@ -400,7 +434,12 @@ class RLRuntime:
     def _start(self, ledger: Ledger, scope: RunScope, window: Window) -> Builder:
         run = scope.run
         scope.bus.emit(
-            "start", target=run.target, spec=self.spec.slug, version_id=run.version_id, spec_hash=run.spec_hash, seed=run.seed
+            "start",
+            target=run.target,
+            spec=self.spec.slug,
+            version_id=run.version_id,
+            spec_hash=run.spec_hash,
+            seed=run.seed,
         )
         builder = Builder(self.spec, seed=run.seed, device=run.device)
         fingerprint = builder.env.data_fingerprint(window)
@@ -414,7 +453,9 @@ class RLRuntime:
             return {}
         metrics = dict(evaluation.metrics)
         if evaluation.frames:
-            metrics["recording"] = str(save_gif(evaluation.frames, self.settings.below_home(Path("media")) / f"{run.id}.gif"))
+            metrics["recording"] = str(
+                save_gif(evaluation.frames, self.settings.below_home(Path("media")) / f"{run.id}.gif")
+            )
         return metrics
 
 
@@ -425,7 +466,9 @@ def draw_seed(wanted: int | str | None, default: int) -> int:
     if wanted == "random":
         return secrets.randbelow(LARGEST_SEED + 1)
     if not str(wanted).isdigit() or int(wanted) > LARGEST_SEED:
-        raise RunError(f"seed {wanted!r}", f"it is not a whole number from 0 to {LARGEST_SEED}", "Give such a number, or: random.")
+        raise RunError(
+            f"seed {wanted!r}", f"it is not a whole number from 0 to {LARGEST_SEED}", "Give such a number, or: random."
+        )
     return int(wanted)
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.seeding import derived_seed
@@ -20,6 +20,8 @@ from alphaswarm_rl.runtime.halting import HaltWatcher
 from alphaswarm_rl.runtime.progress import ProgressBar
 from alphaswarm_rl.runtime.rollout import Evaluation, evaluate_learner
 from alphaswarm_rl.settings import Settings
+
+EvaluationPhase = Literal["validation", "evaluate", "replay"]
 
 #: What counts as a rollout for agents that update step by step.
 _OFF_POLICY_LOG_UNIT = 1000
@@ -72,7 +74,9 @@ class TrainingSession:
         training = self.spec.training
         self._log_every = training.log_interval * (learner.rollout_transitions or _OFF_POLICY_LOG_UNIT)
         self._save_every = settings.store.checkpoint_freq
-        self._evaluate_every = (training.eval_freq or max(1, training.total_timesteps // 10)) if training.eval_during_training else None
+        self._evaluate_every = (
+            (training.eval_freq or max(1, training.total_timesteps // 10)) if training.eval_during_training else None
+        )
         self._validation_env: AnyVectorEnv | None = None
         self._validated_at: int | None = None
         self._metrics: dict[str, float] = {}
@@ -191,7 +195,13 @@ class TrainingSession:
     def announce(self, checkpoint: Checkpoint | None, **more: Any) -> None:
         """One train.checkpoint event."""
         assert checkpoint is not None
-        self.bus.emit("train.checkpoint", timesteps=checkpoint.timesteps, path=str(checkpoint.path), sha256=checkpoint.sha256, **more)
+        self.bus.emit(
+            "train.checkpoint",
+            timesteps=checkpoint.timesteps,
+            path=str(checkpoint.path),
+            sha256=checkpoint.sha256,
+            **more,
+        )
 
     def validate(self) -> None:
         """Evaluates on the validation window, on environments of its own; a new best model is saved as such."""
@@ -199,7 +209,10 @@ class TrainingSession:
         window = spec.training.validation_window
         if self._validation_env is None:
             self._validation_env = self.builder.build_env(
-                "validation", num_envs=min(spec.evaluation.episodes, spec.training.n_envs), phase="evaluate", window=window
+                "validation",
+                num_envs=min(spec.evaluation.episodes, spec.training.n_envs),
+                phase="evaluate",
+                window=window,
             )
         evaluation = self._evaluate(self._validation_env, "validation", in_sample=self.builder.in_sample(window))
         if evaluation is None:
@@ -224,11 +237,15 @@ class TrainingSession:
             render=spec.evaluation.render,
         )
         try:
-            return self._evaluate(env, "evaluate", in_sample=self.builder.in_sample(window), render=spec.evaluation.render)
+            return self._evaluate(
+                env, "evaluate", in_sample=self.builder.in_sample(window), render=spec.evaluation.render
+            )
         finally:
             env.close()
 
-    def _evaluate(self, env: AnyVectorEnv, phase: str, *, in_sample: bool | None, render: bool = False) -> Evaluation | None:
+    def _evaluate(
+        self, env: AnyVectorEnv, phase: EvaluationPhase, *, in_sample: bool | None, render: bool = False
+    ) -> Evaluation | None:
         load_preprocessing(env, preprocessing_state(self.env.env))
         started = datetime.now(UTC)
         with span("evaluate", phase=phase):
@@ -271,7 +288,7 @@ def record_evaluation(
     run_id: str,
     evaluation: Evaluation,
     *,
-    phase: str,
+    phase: EvaluationPhase,
     timesteps: int,
     seed: int,
     deterministic: bool,

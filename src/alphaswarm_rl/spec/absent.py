@@ -65,11 +65,15 @@ def refuse_absent(spec: RLExperimentSpec) -> None:
             value = getattr(value, name)
         if value != field.default:
             raise PartNotHere(
-                f"spec field {field.path!r}", f"it needs {field.part}, which is not part of this version", "Leave it out."
+                f"spec field {field.path!r}",
+                f"it needs {field.part}, which is not part of this version",
+                "Leave it out.",
             )
     for name in ("env", "agent"):
         if getattr(spec, name) is None:
-            raise SpecError(f"spec {spec.name!r}", f"it has no {name}", f"Add {name}: {{class: ALIAS, kwargs: {{...}}}}.")
+            raise SpecError(
+                f"spec {spec.name!r}", f"it has no {name}", f"Add {name}: {{class: ALIAS, kwargs: {{...}}}}."
+            )
 
 
 def refuse_verb(spec: RLExperimentSpec, verb: str) -> None:
@@ -79,6 +83,8 @@ def refuse_verb(spec: RLExperimentSpec, verb: str) -> None:
         return
     if not allowed:
         raise PartNotHere(
-            f"spec kind {spec.kind!r}", "the part that runs such specs is not part of this version", "Use kind: training."
+            f"spec kind {spec.kind!r}",
+            "the part that runs such specs is not part of this version",
+            "Use kind: training.",
         )
     raise SpecError(f"spec kind {spec.kind!r}", f"it cannot be run with {verb!r}", f"It allows: {', '.join(allowed)}.")

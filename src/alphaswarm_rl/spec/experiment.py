@@ -14,8 +14,17 @@ from alphaswarm_rl.core.component import RLComponent
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.hashing import canonical_fields, canonical_json, sha256_text
 from alphaswarm_rl.core.model import FrozenModel, explain
-from alphaswarm_rl.core.refs import ComponentRef, ref_to, walk_refs
+from alphaswarm_rl.core.refs import ComponentRef, walk_refs
 from alphaswarm_rl.core.yaml import dump_yaml, load_yaml, load_yaml_file
+from alphaswarm_rl.spec.refs import (
+    ActionRef,
+    AgentRef,
+    DataPipelineRef,
+    EnvRef,
+    ObservationRef,
+    RewardRef,
+    TerminationRef,
+)
 from alphaswarm_rl.spec.sections import (
     EnsemblerSpec,
     EvaluationSpec,
@@ -74,24 +83,39 @@ class RLExperimentSpec(FrozenModel):
     """One experiment. Equal content means an equal hash; any other content means another."""
 
     name: str = Field(min_length=1, max_length=240, description="What it is called.")
-    slug: str = Field("", max_length=_LONGEST_SLUG, pattern=r"^[a-z0-9-]*$", description="Identity of the logical spec; made from the name.")
+    slug: str = Field(
+        "",
+        max_length=_LONGEST_SLUG,
+        pattern=r"^[a-z0-9-]*$",
+        description="Identity of the logical spec; made from the name.",
+    )
     kind: SpecKind = Field("training", description="What it is for; restricts the verbs.")
     description: str = Field("", description="What it is, in words.")
     universe: UniverseSpec = Field(default_factory=UniverseSpec, description="What is traded.")
-    data_pipeline: Annotated[ref_to("data_pipeline") | None, BeforeValidator(_pipeline_ref)] = Field(None, description="Where the data comes from.")  # type: ignore[valid-type]
-    env: ref_to("env") | None = Field(None, description="The environment.")  # type: ignore[valid-type]
-    obs: ObsSpec = Field(default_factory=ObsSpec, description="What is done to observations before the agent sees them.")
-    reward: ref_to("reward") | None = Field(None, description="The reward; null: the environment's own.")  # type: ignore[valid-type]
-    observation: ref_to("observation") | None = Field(None, description="What the agent sees; null: the environment's own.")  # type: ignore[valid-type]
-    action: ref_to("action") | None = Field(None, description="What the agent may do; null: the environment's own.")  # type: ignore[valid-type]
-    terminations: Annotated[list[ref_to("termination")], BeforeValidator(_list_of_refs)] = Field(default_factory=list, description="Why an episode ends, beside the environment's own reasons.")  # type: ignore[valid-type]
-    agent: ref_to("agent") | None = Field(None, description="The agent.")  # type: ignore[valid-type]
+    data_pipeline: Annotated[DataPipelineRef | None, BeforeValidator(_pipeline_ref)] = Field(
+        None, description="Where the data comes from."
+    )
+    env: EnvRef | None = Field(None, description="The environment.")
+    obs: ObsSpec = Field(
+        default_factory=ObsSpec, description="What is done to observations before the agent sees them."
+    )
+    reward: RewardRef | None = Field(None, description="The reward; null: the environment's own.")
+    observation: ObservationRef | None = Field(None, description="What the agent sees; null: the environment's own.")
+    action: ActionRef | None = Field(None, description="What the agent may do; null: the environment's own.")
+    terminations: Annotated[list[TerminationRef], BeforeValidator(_list_of_refs)] = Field(
+        default_factory=list, description="Why an episode ends, beside the environment's own reasons."
+    )
+    agent: AgentRef | None = Field(None, description="The agent.")
     training: TrainingSpec = Field(default_factory=TrainingSpec, description="How long and on what it trains.")
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec, description="How it is judged.")
     ensembler: EnsemblerSpec | None = Field(None, description="How several agents become one.")
-    trajectory_store: Annotated[TrajectoryStoreSpec, BeforeValidator(_store)] = Field(default_factory=TrajectoryStoreSpec, description="Where the steps are kept.")
+    trajectory_store: Annotated[TrajectoryStoreSpec, BeforeValidator(_store)] = Field(
+        default_factory=TrajectoryStoreSpec, description="Where the steps are kept."
+    )
     mlflow: MlflowSpec = Field(default_factory=MlflowSpec, description="How the run appears in MLflow.")
-    annotations: Annotated[list[str], BeforeValidator(_list_of_notes)] = Field(default_factory=list, description="Notes.")
+    annotations: Annotated[list[str], BeforeValidator(_list_of_notes)] = Field(
+        default_factory=list, description="Notes."
+    )
     extras: dict[str, Any] = Field(default_factory=dict, description="Keys that other parts declare.")
 
     @model_validator(mode="before")
@@ -152,7 +176,9 @@ class RLExperimentSpec(FrozenModel):
             del holder[last]
         kept_apart = {f"{ref.kind}:{ref.name}" for ref in walk_refs(self.trajectory_store)}
         versions = {name: version for name, version in self.component_versions.items() if name not in kept_apart}
-        return sha256_text("alphaswarm-rl/exec/1\n" + canonical_json({"spec": executed, "component_versions": versions}))
+        return sha256_text(
+            "alphaswarm-rl/exec/1\n" + canonical_json({"spec": executed, "component_versions": versions})
+        )
 
     @property
     def component_versions(self) -> dict[str, int]:

@@ -28,7 +28,9 @@ def load_spec(reference: str | Path) -> RLExperimentSpec:
     names = preset_names(_PRESETS)
     if str(reference) in names:
         return RLExperimentSpec.from_data(load_preset(_PRESETS, str(reference)), source=f"preset {str(reference)!r}")
-    raise SpecError(f"spec {str(reference)!r}", "there is no such file and no preset of that name", nearest(str(reference), names))
+    raise SpecError(
+        f"spec {str(reference)!r}", "there is no such file and no preset of that name", nearest(str(reference), names)
+    )
 
 
 def load_specs_from_dir(folder: str | Path) -> LoadedSpecs:

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.core.model import FrozenModel
-from alphaswarm_rl.core.refs import ref_to
 from alphaswarm_rl.core.seeding import LARGEST_SEED
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.spec.refs import AdvantageRef, AgentRef, EnsemblerRef, TrajectoryStoreRef
 
 
 def _iso(text: str) -> str:
@@ -86,16 +86,24 @@ class TrainingSpec(FrozenModel):
     """How long and on what the agent trains."""
 
     total_timesteps: int = Field(100_000, ge=1, description="Transitions over all environments.")
-    log_interval: int = Field(10, ge=1, description="Rollouts between two train.step events (off-policy: 1,000 transitions each).")
+    log_interval: int = Field(
+        10, ge=1, description="Rollouts between two train.step events (off-policy: 1,000 transitions each)."
+    )
     seed: int | None = Field(None, ge=0, le=LARGEST_SEED, description="Seed of a run that is given none; null means 0.")
     n_envs: int = Field(1, ge=1, le=1_000_000, description="Environments stepped together.")
-    eval_during_training: bool = Field(False, description="Whether the best model is sought by evaluations while training.")
-    eval_freq: int | None = Field(None, ge=1, description="Transitions between two such evaluations; null: a tenth of the training.")
+    eval_during_training: bool = Field(
+        False, description="Whether the best model is sought by evaluations while training."
+    )
+    eval_freq: int | None = Field(
+        None, ge=1, description="Transitions between two such evaluations; null: a tenth of the training."
+    )
     start: IsoDate | None = Field(None, description="First date of training.")
     end: IsoDate | None = Field(None, description="First date after training.")
-    validation_start: IsoDate | None = Field(None, description="First date of validation, which chooses the best model.")
+    validation_start: IsoDate | None = Field(
+        None, description="First date of validation, which chooses the best model."
+    )
     validation_end: IsoDate | None = Field(None, description="First date after validation.")
-    advantage: ref_to("advantage_estimator") | None = Field(None, description="Advantage estimator of the agent.")  # type: ignore[valid-type]
+    advantage: AdvantageRef | None = Field(None, description="Advantage estimator of the agent.")
     stop_properly_penalty_coef: float | None = Field(
         None, ge=0, le=1, description="Reward kept by an episode that stopped improperly."
     )
@@ -149,15 +157,15 @@ def _check_order(first: str, start: str | None, last: str, end: str | None) -> N
 class EnsemblerSpec(FrozenModel):
     """How several agents become one."""
 
-    spec: ref_to("ensembler") = Field(description="The ensembler.")  # type: ignore[valid-type]
-    members: list[ref_to("agent")] = Field(default_factory=list, description="Its member agents.")  # type: ignore[valid-type]
+    spec: EnsemblerRef = Field(description="The ensembler.")
+    members: list[AgentRef] = Field(default_factory=list, description="Its member agents.")
     extras: dict[str, Any] = Field(default_factory=dict, description="Keys that other parts declare.")
 
 
 class TrajectoryStoreSpec(FrozenModel):
     """Where the steps of a run are kept."""
 
-    spec: ref_to("trajectory_store") | None = Field(None, description="The store; null: the one the settings name.")  # type: ignore[valid-type]
+    spec: TrajectoryStoreRef | None = Field(None, description="The store; null: the one the settings name.")
     enabled: bool = Field(True, description="Whether steps are kept.")
 
 

@@ -1,0 +1,50 @@
+"""How long `import alphaswarm_rl` and `rl --help` take, and that neither loads a heavy library.
+
+    python benchmarks/import_time.py [--rounds 11] [--json]
+
+Wall time of fresh processes, medians, beside a bare interpreter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+CONTESTANTS = {
+    "bare interpreter": [sys.executable, "-c", "pass"],
+    "import alphaswarm_rl": [sys.executable, "-c", "import alphaswarm_rl"],
+    "rl --help": [sys.executable, "-m", "alphaswarm_rl.cli", "--help"],
+}
+MOST_SECONDS = {"import alphaswarm_rl": 0.3, "rl --help": 0.6}
+
+
+def main() -> int:
+    """Measures and judges."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    times: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
+    for _ in range(arguments.rounds):
+        for name, command in CONTESTANTS.items():
+            started = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True)
+            times[name].append(time.perf_counter() - started)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    passed = all(medians[name] <= most for name, most in MOST_SECONDS.items())
+    if arguments.json:
+        print(json.dumps({"medians": medians, "passed": passed}))
+    else:
+        for name, seconds in medians.items():
+            limit = f"   at most {MOST_SECONDS[name]} s" if name in MOST_SECONDS else ""
+            print(f"{name:22} {seconds:.3f} s{limit}")
+        print("PASS" if passed else "FAIL")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Interleaved pairs: how a cost is measured here.
+
+A, B and A again, in turn, in CPU time; the cost is the ratio B/A with the 90 % interval of its mean, and A/A beside it
+says how much of that is the machine.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+#: Student's t for a two-sided 90 % interval, by degrees of freedom.
+_T_90 = {10: 1.812, 11: 1.796, 12: 1.782, 13: 1.771, 14: 1.761, 15: 1.753, 20: 1.725, 30: 1.697}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of CPU times, with the 90 % interval of its geometric mean."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.4f} (90 % interval {self.low:.4f} to {self.high:.4f})"
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU time of one call, all threads of the process together."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def ratio(numerators: list[float], denominators: list[float]) -> Ratio:
+    """The ratio of paired measurements."""
+    logs = [math.log(up / down) for up, down in zip(numerators, denominators, strict=True)]
+    mean, error = statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+    freedom = max(key for key in _T_90 if key <= len(logs) - 1)
+    reach = _T_90[freedom] * error
+    return Ratio(math.exp(statistics.median(logs)), math.exp(mean - reach), math.exp(mean + reach))
+
+
+def interleave(contestants: dict[str, Callable[[], object]], pairs: int) -> dict[str, list[float]]:
+    """CPU seconds of every contestant, measured in turn; one round beforehand warms up and is not counted."""
+    for work in contestants.values():
+        work()
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for round_number in range(pairs):
+        names = list(contestants)
+        # The order rotates, so that nobody always runs after the same neighbour.
+        for name in names[round_number % len(names) :] + names[: round_number % len(names)]:
+            times[name].append(cpu_seconds(contestants[name]))
+    return times
+
+
+def machine() -> str:
+    """The machine in words."""
+    import os
+
+    import torch
+
+    software = f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} thread(s)"
+    return f"{platform.machine()}, {os.cpu_count()} cores, {software}"

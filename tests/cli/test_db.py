@@ -1,0 +1,44 @@
+"""`rl db`."""
+
+import sqlite3
+
+
+def test_status_makes_nothing(rl, home):
+    status = rl("db", "status", "--json").json
+    assert status["state"] == "empty"
+    assert status["revision"] is None
+    assert not home.exists()
+
+
+def test_upgrade(rl):
+    upgraded = rl("db", "upgrade", "--json").json
+    assert upgraded["revision"] == upgraded["head"]
+    assert upgraded["from"] is None
+    assert rl("db", "status", "--json").json["state"] == "current"
+    assert "current" in rl("db", "status").out
+
+
+def test_a_newer_database(rl, home):
+    rl("db", "upgrade")
+    with sqlite3.connect(home / "ledger.db") as connection:
+        connection.execute("UPDATE rl_alembic_version SET version_num = '9999'")
+    status = rl("db", "status", "--json")
+    assert status.code == 1
+    assert status.json["state"] == "newer"
+    upgraded = rl("db", "upgrade")
+    assert upgraded.code == 2
+    assert "newer version" in upgraded.err
+    assert rl("runs", "list").code == 2
+
+
+def test_an_unusable_url_keeps_its_secret(rl):
+    answer = rl("db", "status", "--db-url", "mysql://me:hunter2@host/name")
+    assert answer.code == 2
+    assert "hunter2" not in answer.err
+
+
+def test_a_file_that_is_no_database(rl, home):
+    home.mkdir()
+    (home / "ledger.db").write_text("this is no database, and long enough to be seen as none" * 20)
+    assert rl("db", "status").code == 2
+    assert rl("runs", "list", "--json").error["type"] == "LedgerError"

@@ -1,0 +1,92 @@
+"""`rl doctor`."""
+
+import shutil
+
+from alphaswarm_rl.cli import doctor_checks, extras
+from alphaswarm_rl.cli.extras import Extra
+
+
+def states(answer):
+    return {finding["name"]: finding["state"] for finding in answer.json["findings"]}
+
+
+def test_healthy(rl, home):
+    answer = rl("doctor", "--json")
+    assert answer.code == 0, answer.out
+    assert answer.json["healthy"] is True
+    found = states(answer)
+    for name in (
+        "python",
+        "alphaswarm-rl",
+        "torch",
+        "gymnasium",
+        "device",
+        "home",
+        "free space",
+        "database",
+        "components",
+    ):
+        assert found[name] == "ok"
+    for part in ("the market engine", "telemetry", "the model registry"):
+        assert found[part] == "waits"
+    assert not home.exists()
+    text = rl("doctor").out
+    assert text.endswith("healthy\n")
+    assert "universe.symbols" in text
+    assert "metrics.enable" in text
+
+
+def test_disk_use(rl, trained):
+    findings = {finding["name"]: finding for finding in rl("doctor", "--json").json["findings"]}
+    for part in ("disk: checkpoints", "disk: event logs", "disk: ledger file"):
+        assert findings[part]["data"]["bytes"] > 0
+
+
+def test_a_broken_database(rl, home):
+    home.mkdir()
+    (home / "ledger.db").write_text("this is no database, and long enough to be seen as none" * 20)
+    answer = rl("doctor", "--json")
+    assert answer.code == 1
+    assert answer.json["healthy"] is False
+    assert states(answer)["database"] == "broken"
+    assert states(answer)["components"] == "ok"
+
+
+def test_broken_settings(rl, monkeypatch):
+    monkeypatch.setenv("RL_LOGS_LEVEL", "loud")
+    answer = rl("doctor", "--json")
+    assert answer.code == 1
+    assert states(answer)["settings"] == "broken"
+
+
+def test_a_home_that_cannot_be_written(rl):
+    answer = rl("doctor", "--home", "/proc/nowhere", "--json")
+    assert answer.code == 1
+    assert states(answer)["home"] == "broken"
+
+
+def test_a_plugin_is_named(rl):
+    assert "plug-ins" in states(rl("doctor", "--plugin", "json", "--json"))
+
+
+def test_a_missing_extra_shows_how_to_get_it(rl, monkeypatch):
+    monkeypatch.setattr(doctor_checks, "extras", lambda: [Extra("postgres", ("psycopg",))])
+    answer = rl("doctor")
+    assert answer.code == 0
+    assert "pip install 'alphaswarm-rl[postgres]'" in answer.out
+
+
+def test_extras_come_from_the_metadata(monkeypatch):
+    assert {extra.name for extra in extras.extras()} == {"anytrading", "box2d", "mujoco", "postgres"}
+    monkeypatch.setattr(
+        extras, "requires", lambda _: ["no-such-distribution>=1; extra == 'x'", "click>=8", 'click; extra == "y"']
+    )
+    assert extras.extras() == [Extra("x", ("no-such-distribution",)), Extra("y", ())]
+
+
+def test_no_compiler(rl, monkeypatch):
+    real = shutil.which
+    monkeypatch.setattr(
+        shutil, "which", lambda name, *rest: None if name in doctor_checks._COMPILERS else real(name, *rest)
+    )
+    assert states(rl("doctor", "--json"))["compiler"] == "missing"

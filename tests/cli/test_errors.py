@@ -1,0 +1,106 @@
+"""What a mistake looks like: three lines or one JSON document, an exit code, and no traceback unless asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+from alphaswarm_rl.cli import spec as spec_module
+
+
+def test_an_error_names_thing_reason_and_remedy(rl):
+    answer = rl("train", "missing.yaml")
+    assert answer.code == 2
+    assert answer.out == ""
+    first, second, third = answer.err.splitlines()
+    assert first == "error: file 'missing.yaml'"
+    assert second == "  why: it does not exist"
+    assert third.startswith("  remedy: ")
+
+
+def test_an_error_as_json(rl):
+    answer = rl("train", "missing.yaml", "--json")
+    assert answer.code == 2
+    assert answer.error["type"] == "SpecError"
+    assert set(answer.error) == {"type", "what", "why", "remedy"}
+    assert answer.err == ""
+
+
+def test_debug_shows_the_traceback(rl):
+    assert "Traceback" in rl("train", "missing.yaml", "--debug").err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("runs", "list", "--limit", "x"), ("train", "--gama", "1"), ("nonsense",), ("evaluate",), ("runs", "show")],
+)
+def test_usage_errors_are_json_too(rl, arguments):
+    answer = rl(*arguments, "--json")
+    assert answer.code == 2
+    assert answer.error["why"]
+    assert "--help" in answer.error["remedy"]
+    human = rl(*arguments)
+    assert human.code == 2
+    assert human.err.startswith("error: ")
+
+
+def test_an_internal_error_asks_for_debug(rl, monkeypatch, random_spec):
+    def fail(*_):
+        raise KeyError("oops")
+
+    monkeypatch.setattr(spec_module, "spec_of", fail)
+    answer = rl("spec", "hash", random_spec)
+    assert answer.code == 1
+    assert "internal error" in answer.err
+    assert "--debug" in answer.err
+    assert "Traceback" not in answer.err
+    assert "Traceback" in rl("spec", "hash", random_spec, "--debug").err
+    assert rl("spec", "hash", random_spec, "--json").error["type"] == "KeyError"
+
+
+def test_a_run_that_fails_says_which(rl, tmp_path):
+    path = tmp_path / "nowhere.yaml"
+    path.write_text("name: nowhere\nenv: {class: gymnasium, kwargs: {id: Nowhere-v0}}\nagent: {class: random}\n")
+    answer = rl("train", path, "--json")
+    assert answer.code == 2
+    assert answer.error["type"] == "EnvError"
+    shown = rl("runs", "show", answer.error["run_id"], "--json").json["run"]
+    assert shown["status"] == "failed"
+    assert "Nowhere-v0" in shown["error"]
+
+
+def test_an_unknown_variable_of_ours_is_an_error(rl, monkeypatch):
+    monkeypatch.setenv("ALPHASWARM_RL_HOEM", "x")
+    answer = rl("runs", "list")
+    assert answer.code == 2
+    assert "ALPHASWARM_RL_HOME" in answer.err
+
+
+def test_a_settings_file_that_is_not_there(rl):
+    assert "none.yaml" in rl("runs", "list", "--settings", "none.yaml").err
+
+
+def test_settings_come_from_the_file(rl, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"ledger: {{url: 'sqlite:///{tmp_path / 'other.db'}'}}\n")
+    assert rl("db", "status", "--settings", path, "--json").json["url"].endswith("other.db")
+
+
+def test_a_plugin_is_imported_from_the_working_directory(rl, tmp_path):
+    (tmp_path / "work" / "my_policies.py").write_text(
+        "from alphaswarm_rl.core.kinds import Policy\n\n\n"
+        "class Lazy(Policy):\n    '''It does nothing.'''\n\n    rl_alias = 'lazy_of_a_test'\n\n"
+        "    def build(self, request):\n        raise NotImplementedError\n"
+    )
+    # A process of its own: a class stays in the catalogue for as long as the process lives.
+    command = [sys.executable, "-m", "alphaswarm_rl.cli", "components", "list", "--plugin", "my_policies"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "lazy_of_a_test" in done.stdout
+    assert "lazy_of_a_test" not in rl("components", "list").out
+    assert rl("components", "list", "--plugin", "no_such_module").code == 2
+
+
+def test_a_closed_pipe_is_quiet():
+    command = f"{sys.executable} -m alphaswarm_rl.cli options --json | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

@@ -1,0 +1,28 @@
+"""`rl halt`."""
+
+
+def test_everything_is_halted_and_released(rl, random_spec):
+    engaged = rl("halt", "--reason", "a test", "--json").json
+    assert engaged["scope"] == "*"
+    assert engaged["engaged"] is True
+    assert [row["reason"] for row in rl("halt", "--status", "--json").json] == ["a test"]
+    refused = rl("train", random_spec)
+    assert refused.code == 2
+    assert "a test" in refused.err
+    assert rl("halt", "--release", "--reason", "over", "--json").json["engaged"] is False
+    assert rl("halt", "--status").out == "nothing is halted\n"
+    assert rl("train", random_spec).code == 0
+
+
+def test_one_run(rl, trained):
+    assert rl("halt", trained["run_id"][:8], "--reason", "x", "--json").json["scope"] == trained["run_id"]
+    assert trained["run_id"] in rl("halt", "--status").out
+
+
+def test_wrong_input(rl):
+    assert "--reason" in rl("halt").err
+    assert rl("halt").code == 2
+    assert rl("halt", "--status", "--release").code == 2
+    assert rl("halt", "--release", "--reason", "x").code == 2
+    assert rl("halt", "--reason", " ").code == 2
+    assert rl("halt", "deadbeef", "--reason", "x").code == 2

@@ -1,0 +1,70 @@
+"""`rl runs list`, `show`, `events` and `export`."""
+
+import csv
+import json
+
+from alphaswarm_rl.spec import RLExperimentSpec
+
+
+def test_an_empty_ledger(rl):
+    assert rl("runs", "list").out == "there are no such runs\n"
+    assert rl("runs", "list", "--json").json == []
+    assert rl("runs", "show", "latest").code == 2
+
+
+def test_list(rl, trained):
+    rl("evaluate", "latest")
+    assert [row["target"] for row in rl("runs", "list", "--json").json] == ["evaluate", "train"]
+    assert [row["id"] for row in rl("runs", "list", "--target", "train", "--json").json] == [trained["run_id"]]
+    assert rl("runs", "list", "--status", "failed", "--json").json == []
+    assert len(rl("runs", "list", "--limit", 1, "--json").json) == 1
+    assert len(rl("runs", "list", "--slug", "tiny-ppo", "--json").json) == 2
+    assert trained["run_id"] in rl("runs", "list").out
+
+
+def test_list_with_wrong_input(rl, trained):
+    assert "completed" in rl("runs", "list", "--status", "complete").err
+    assert rl("runs", "list", "--status", "complete").code == 2
+    assert rl("runs", "list", "--slug", "tiny-pp").code == 2
+
+
+def test_show(rl, trained):
+    child = rl("replay", trained["run_id"], "--json").json
+    shown = rl("runs", "show", trained["run_id"], "--json").json
+    assert shown["run"]["status"] == "completed"
+    assert shown["run"]["halt_checks"] > 0
+    assert shown["spec"]["slug"] == "tiny-ppo"
+    assert shown["spec"]["version"] == 1
+    assert [evaluation["phase"] for evaluation in shown["evaluations"]] == ["evaluate"]
+    assert [checkpoint["timesteps"] for checkpoint in shown["checkpoints"]] == [256]
+    assert shown["children"] == [child["run_id"]]
+    text = rl("runs", "show", "latest").out
+    assert "halt_checks" in text
+    assert "tiny-ppo version 1" in text
+
+
+def test_events(rl, trained):
+    events = rl("runs", "events", trained["run_id"], "--json").json
+    later = rl("runs", "events", trained["run_id"], "--after", 3, "--follow", "--json").json
+    assert later == events[3:]
+    text = rl("runs", "events", trained["run_id"]).out
+    assert len(text.splitlines()) == len(events)
+    assert "agent.built" in text
+
+
+def test_export(rl, random_spec, tmp_path):
+    run = rl("train", random_spec, "--json").json
+    folder = tmp_path / "exported"
+    assert rl("runs", "export", run["run_id"], "--out", folder).code == 0
+    assert json.loads((folder / "run.json").read_text())["id"] == run["run_id"]
+    assert RLExperimentSpec.from_yaml_path(folder / "spec.yaml").spec_hash == run["spec_hash"]
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert events[-1]["stage"] == "done"
+    assert len(json.loads((folder / "evaluations.json").read_text())) == 1
+    episodes = list(csv.DictReader((folder / "episodes.csv").open()))
+    assert episodes
+    assert {episode["run_id"] for episode in episodes} == {run["run_id"]}
+    again = rl("runs", "export", run["run_id"], "--out", folder)
+    assert again.code == 2
+    assert "not empty" in again.err
+    assert rl("runs", "export", run["run_id"], "--out", random_spec).code == 2

@@ -1,0 +1,102 @@
+"""`rl train`."""
+
+import json
+
+import pytest
+
+from tests.cli.conftest import finished, start
+
+FIELDS = {"run_id", "parent_run_id", "version_id", "spec_hash", "exec_hash", "status", "metrics", "checkpoint"}
+
+
+def test_it_trains_and_shows_a_table(rl, random_spec):
+    answer = rl("train", random_spec, "--n-envs", 3)
+    assert answer.code == 0
+    assert "spec_hash" in answer.out
+    assert "training.n_envs = 3  (flag --n-envs)" in answer.out
+    assert "completed" in answer.out
+    assert "mean_reward" in answer.out
+
+
+def test_json_is_alone_on_stdout(random_spec, home):
+    answer = finished(start("train", random_spec, "--json", "--log-level", "debug"))
+    assert answer.code == 0, answer.err
+    assert set(answer.json) >= FIELDS
+    assert answer.json["status"] == "completed"
+    assert answer.json["checkpoint"].startswith(str(home))
+    assert "spec_hash" in answer.err
+
+
+def test_the_same_spec_is_the_same_version(rl, ppo_spec, trained):
+    again = rl("train", ppo_spec, "--json").json
+    assert again["version_id"] == trained["version_id"]
+    assert again["metrics"] == trained["metrics"]
+    other = rl("train", ppo_spec, "--learning-rate", "1e-3", "--json").json
+    assert other["version_id"] != trained["version_id"]
+    assert other["overrides"] == {"agent.kwargs.learning_rate": {"value": 0.001, "source": "flag --learning-rate"}}
+    assert len(rl("specs", "versions", "tiny-ppo", "--json").json) == 2
+
+
+def test_a_random_seed_is_the_runs_alone(rl, random_spec):
+    first = rl("train", random_spec, "--json").json
+    second = rl("train", random_spec, "--seed", "random", "--json").json
+    assert second["seed"] != first["seed"]
+    assert second["spec_hash"] == first["spec_hash"]
+    third = rl("train", random_spec, "--seed", 5, "--json").json
+    assert third["seed"] == 5
+    assert third["spec_hash"] != first["spec_hash"]
+
+
+def test_variables_change_the_spec(rl, random_spec, monkeypatch):
+    monkeypatch.setenv("RL_ENV_N_ENVS", "4")
+    assert rl("train", random_spec, "--json").json["overrides"] == {
+        "training.n_envs": {"value": 4, "source": "ENV RL_ENV_N_ENVS"}
+    }
+
+
+def test_without_a_spec_the_options_are_trained(rl):
+    answer = rl(
+        "train", "--total-timesteps", 64, "--env-id", "cartpole", "--algorithm", "random", "--episodes", 1, "--json"
+    )
+    assert answer.code == 0, answer.out
+    assert answer.json["timesteps"] == 64
+
+
+def test_home_is_where_everything_goes(rl, random_spec, tmp_path, home):
+    elsewhere = tmp_path / "elsewhere"
+    answer = rl("train", random_spec, "--home", elsewhere, "--json")
+    assert answer.json["checkpoint"].startswith(str(elsewhere))
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--n-envs", "many"), "an integer"),
+        (("--n-envs", "0"), "greater than or equal to 1"),
+        (("--seed", "soon"), "random"),
+        (("--algorithm", "ppoo"), "'ppo'"),
+        (("--learning-rate", "1"), "--learning-rate"),
+        (("--device", "abacus"), "cuda"),
+    ],
+)
+def test_wrong_options(rl, random_spec, arguments, words):
+    answer = rl("train", random_spec, *arguments)
+    assert answer.code == 2
+    assert words in answer.err
+
+
+def test_a_broken_spec(rl, tmp_path):
+    path = tmp_path / "broken.yaml"
+    path.write_text("name: x\nenv: {class: cartpol}\nagent: {class: random}\n")
+    answer = rl("train", path, "--json")
+    assert answer.code == 2
+    assert "cartpole" in answer.error["why"]
+
+
+def test_the_event_log_is_gapless(rl, trained):
+    events = rl("runs", "events", trained["run_id"], "--json").json
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert [event["stage"] for event in events][:4] == ["start", "data.loaded", "env.built", "agent.built"]
+    assert events[-1]["stage"] == "done"
+    assert json.dumps(events)
