@@ -52,8 +52,7 @@ docs: $(VENV)/.everything
 test: check
 	$(BIN)/pytest -m "not slow" --numprocesses 2 --dist worksteal
 
-test-all: check
-	$(BIN)/pytest --numprocesses 2 --dist worksteal
+test-all: test
 	$(BIN)/python scripts/full_counts.py
 
 bench: $(VENV)/.everything

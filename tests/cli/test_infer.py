@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import finished, start
+from .calling import finished, start
 
 ZERO = "[0, 0, 0, 0]\n"
 

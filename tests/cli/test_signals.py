@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.cli.conftest import PPO, finished, start, wait_for_stage
+from .calling import PPO, finished, start, wait_for_stage
 
 ENDLESS = ("--total-timesteps", 10**9, "--checkpoint-freq", 640)
 LONG = 19_200

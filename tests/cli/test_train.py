@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import finished, start
+from .calling import finished, start
 
 FIELDS = {"run_id", "parent_run_id", "version_id", "spec_hash", "exec_hash", "status", "metrics", "checkpoint"}
 

@@ -37,6 +37,14 @@ def test_an_evaluation_with_the_parents_seed_repeats_trainings_own(train, settin
     assert returns[0] == returns[1]
 
 
+@pytest.mark.parametrize("agent", [None, {"class": "random"}], ids=["ppo", "random"])
+def test_a_stochastic_evaluation_repeats_itself_too(train, settings, ledger, agent):
+    trained = train(evaluation={"deterministic": False}, **({} if agent is None else {"agent": agent}))
+    evaluated = RLRuntime.from_run(trained.run_id, settings).evaluate()
+    returns = [ledger.evaluations(result.run_id)[-1].metrics["returns"] for result in (trained, evaluated)]
+    assert returns[0] == returns[1]
+
+
 def test_a_run_of_another_version_is_an_error(train, settings):
     trained = train()
     other = RLRuntime(tiny(training={"total_timesteps": 640}), settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -21,24 +22,24 @@ Array = np.ndarray[Any, Any]
 def build_policy_learner(policy: Policy, request: AgentRequest) -> PolicyLearner:
     """The learner that runs `policy` in the environment of `request`."""
 
-    def runner(name: str) -> PolicyRunner:
+    def build(seed: int) -> PolicyRunner:
         return policy.build(
             PolicyRequest(
                 observation_space=request.env.single_observation_space,
                 action_space=request.env.single_action_space,
                 num_envs=request.env.num_envs,
-                seed=derived_seed(request.seed, "policy", name),
+                seed=seed,
             )
         )
 
-    return PolicyLearner(runner("train"), runner("predict"), request.env.single_observation_space)
+    return PolicyLearner(build, request.seed, request.env.single_observation_space)
 
 
 class PolicyLearner:
     """Runs a policy.
 
     Training and prediction have a policy runner each, so that an evaluation in between does not change what training
-    draws. Only the training runner is state: predictions depend on the seed and on the predictions made before.
+    draws. Only the training runner is state: predictions depend on their seed and on the predictions made since.
 
     After `set_state`, `train` goes on from the saved observation without a reset, provided that the environment offers
     `set_state` as well (and so was restored by whoever restored this); any other environment is reset.
@@ -47,13 +48,18 @@ class PolicyLearner:
     resume: Literal["exact", "approximate"] = "exact"
     rollout_transitions: int | None = None
 
-    def __init__(self, training: PolicyRunner, predicting: PolicyRunner, observation_space: Space[Any]) -> None:
+    def __init__(self, build: Callable[[int], PolicyRunner], seed: int, observation_space: Space[Any]) -> None:
         self.timesteps = 0
-        self._training = training
-        self._predicting = predicting
+        self._build = build
+        self._training = build(derived_seed(seed, "policy", "train"))
+        self.seed_predictions(derived_seed(seed, "policy", "predict"))
         self._observation_space = observation_space
         self._observation: Any = None
         self._restored = False
+
+    def seed_predictions(self, seed: int) -> None:
+        """Starts the stream of predictions anew, so that an evaluation repeats itself."""
+        self._predicting = self._build(seed)
 
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Steps until `timesteps` reaches `total_timesteps` or a halt; the state is whole after every step."""

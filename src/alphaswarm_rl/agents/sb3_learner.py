@@ -61,7 +61,7 @@ class SB3Learner:
 
     All that the model draws from the global generators stays inside scopes of its own: one stream for training,
     another for predictions, so that an evaluation between two rollouts does not change the training. The stream of
-    predictions is no part of the state: it depends on the seed and on the predictions made since the learner was built.
+    predictions is no part of the state: it depends on its seed and on the predictions made since.
     """
 
     resume: Literal["exact", "approximate"] = "approximate"
@@ -73,13 +73,8 @@ class SB3Learner:
         self._training = Stream(device)
         with self._training:
             self._model = build_model(agent, request, device)
-        seed = seeding.derived_seed(request.seed, "predict")
-        with Stream(device):
-            # Only DQN and its like, which explore at random, ask another generator than torch's for an action.
-            self._predicting = Stream(device, torch_only=not hasattr(self._model, "exploration_rate"))
-            with self._predicting:
-                set_random_seed(seed)
-        self._predicting_actions = seeding.generator(seed, "actions")
+        self._device = device
+        self.seed_predictions(seeding.derived_seed(request.seed, "predict"))
         self.rollout_transitions: int | None = None
         if isinstance(self._model, OnPolicyAlgorithm):
             self.rollout_transitions = self._model.n_steps * self._model.n_envs
@@ -91,6 +86,15 @@ class SB3Learner:
     def model(self) -> BaseAlgorithm:
         """The Stable-Baselines3 model itself."""
         return self._model
+
+    def seed_predictions(self, seed: int) -> None:
+        """Starts the stream of predictions anew, so that a stochastic evaluation repeats itself."""
+        with Stream(self._device):
+            # Only DQN and its like, which explore at random, ask another generator than torch's for an action.
+            self._predicting = Stream(self._device, torch_only=not hasattr(self._model, "exploration_rate"))
+            with self._predicting:
+                set_random_seed(seed)
+        self._predicting_actions = seeding.generator(seed, "actions")
 
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Trains until `timesteps` reaches `total_timesteps` or a halt. The environment is reset first."""

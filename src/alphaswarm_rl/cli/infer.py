@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def infer(
     try:
         inference.deterministic = inference.spec.evaluation.deterministic if deterministic is None else deterministic
         if episodes is None:
-            _answer_lines(session, inference, click.get_text_stream("stdin"))
+            _answer_lines(session, inference, sys.stdin)
         else:
             from alphaswarm_rl.cli.infer_episodes import roll_out
 

@@ -57,6 +57,7 @@ def evaluate_learner(
     lengths = np.zeros(episodes, dtype=np.int64)
     running, steps = np.zeros(n), np.zeros(n, dtype=np.int64)
     current = np.arange(n)  # the episode that each environment plays
+    learner.seed_predictions(seed)
     observation, _ = env.reset(seed=seed)  # a seed restarts the numbering of episodes
     episode_start = np.ones(n, dtype=bool)
     masks = getattr(env, "action_masks", None)

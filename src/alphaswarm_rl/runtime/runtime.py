@@ -253,6 +253,10 @@ class RLRuntime:
         self, target: str, run: str | None, checkpoint: str | int | None, arguments: Mapping[str, Any], *, strict: bool
     ) -> RunResult:
         refuse_verb(self.spec, target)
+        if arguments["episodes"] is not None and arguments["episodes"] < 1:
+            raise RunError(
+                f"{arguments['episodes']} episodes", "a policy is judged by at least one", "Give a larger number."
+            )
         with Ledger.open(self.settings) as ledger:
             refuse_if_halted(ledger, None)
             parent = ledger.run(run) if run is not None else self._run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -125,7 +126,8 @@ class TrainingSession:
             episodes=self.env.finished,
             mean_reward=self.env.mean_reward,
             steps_per_second=round(rate, 1),
-            metrics=dict(sorted(self._metrics.items())),
+            # JSON has no NaN, and SB3's explained variance can be one.
+            metrics={name: value if math.isfinite(value) else None for name, value in sorted(self._metrics.items())},
         )
         self._metrics.clear()
 

@@ -1,0 +1,44 @@
+"""Every training goes through RLRuntime: nobody but the runtime and the agents calls an agent's train or learn."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "alphaswarm_rl"
+MAY = ("runtime", "agents")
+
+
+def forbidden_calls(source):
+    """Lines that call `.learn(...)`, or `.train(...)` with positional arguments as only a learner takes them."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and (node.func.attr == "learn" or (node.func.attr == "train" and node.args))
+    ]
+
+
+def test_nobody_else_trains():
+    found = {
+        str(path.relative_to(PACKAGE)): lines
+        for path in PACKAGE.rglob("*.py")
+        if path.relative_to(PACKAGE).parts[0] not in MAY
+        and (lines := forbidden_calls(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("source", ["model.learn(100)", "agent.train(env, 100, hooks)", "x.y.learn(total_timesteps=5)"])
+def test_the_search_finds_what_it_is_for(source):
+    assert forbidden_calls(source) == [1]
+
+
+@pytest.mark.parametrize("source", ["RLRuntime(spec).train()", "runtime.train(seed=3)", "train(env)"])
+def test_the_search_leaves_the_runtime_alone(source):
+    assert forbidden_calls(source) == []
+
+
+def test_the_runtime_itself_is_found():
+    assert forbidden_calls((PACKAGE / "runtime" / "runtime.py").read_text(encoding="utf-8"))

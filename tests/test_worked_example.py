@@ -1,0 +1,79 @@
+"""The worked example, from the command line: train, train again, change one thing, replay."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SPEC = """
+name: Worked example
+env: {class: gymnasium, kwargs: {id: CartPole-v1}}
+agent: {class: ppo, kwargs: {n_steps: 64, batch_size: 64, n_epochs: 2, learning_rate: 3e-4}}
+training: {total_timesteps: 2048, n_envs: 4, log_interval: 2, eval_during_training: true, eval_freq: 1024}
+evaluation: {episodes: 4}
+"""
+
+
+@pytest.fixture
+def rl(tmp_path):
+    """The real command in a process of its own, with --json."""
+    (tmp_path / "spec.yaml").write_text(SPEC)
+
+    def call(*arguments):
+        command = [sys.executable, "-m", "alphaswarm_rl.cli", *arguments, "--json"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return call
+
+
+def test_the_worked_example(rl):
+    first = rl("train", "spec.yaml")
+    again = rl("train", "spec.yaml")
+    assert again["run_id"] != first["run_id"]
+    assert again["version_id"] == first["version_id"]
+    assert again["metrics"] == first["metrics"]
+    assert again["checkpoint_sha256"] == first["checkpoint_sha256"]
+
+    changed = rl("train", "spec.yaml", "--learning-rate", "1e-3")
+    assert changed["version_id"] != first["version_id"]
+    assert changed["spec_hash"] != first["spec_hash"]
+    versions = rl("specs", "versions", "worked-example")
+    assert sorted(version["version"] for version in versions) == [1, 2]
+
+    replayed = rl("replay", first["run_id"], "--seed", "7")
+    assert replayed["parent_run_id"] == first["run_id"]
+    assert replayed["version_id"] == first["version_id"]
+    assert replayed["checkpoint_sha256"] == first["checkpoint_sha256"]
+    runs = rl("runs", "list")
+    of_first_version = [run for run in runs if run["version_id"] == first["version_id"]]
+    assert sorted(run["target"] for run in of_first_version) == ["replay", "train", "train"]
+
+    events = rl("runs", "events", first["run_id"])
+    stages = [event["stage"] for event in events]
+    assert stages[:4] == ["start", "data.loaded", "env.built", "agent.built"]
+    assert stages[-2:] == ["train.checkpoint", "done"]
+    assert set(stages[4:-1]) == {"train.step", "train.checkpoint", "eval.step"}
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+
+    shown = rl("runs", "show", first["run_id"])
+    run = shown.get("run", shown)
+    assert run["halt_checks"] >= 2048 // 4
+    assert run["halt_reason"] is None
+
+
+def test_a_failing_run_ends_in_error(tmp_path):
+    (tmp_path / "spec.yaml").write_text(SPEC.replace("CartPole-v1", "Nothing-v0"))
+
+    def call(*arguments):
+        command = [sys.executable, "-m", "alphaswarm_rl.cli", *arguments, "--json"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    failed = call("train", "spec.yaml")
+    assert failed.returncode != 0
+    run_id = json.loads(failed.stdout)["error"]["run_id"]
+    events = json.loads(call("runs", "events", run_id).stdout)
+    assert events[-1]["stage"] == "error"
+    assert "Traceback" not in failed.stderr
