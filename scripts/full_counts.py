@@ -5,7 +5,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ET  # noqa: S405  (reads what pytest wrote a moment ago)
+import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,9 +18,8 @@ def slow_tests() -> tuple[list[tuple[str, str, float]], bool]:
     """(test, outcome, seconds) of every test marked slow, one after another so that they do not disturb each other."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-m", "slow", f"--junitxml={report}"], cwd=ROOT, check=False
-        )  # noqa: S603
+        command = [sys.executable, "-m", "pytest", "-m", "slow", f"--junitxml={report}"]
+        done = subprocess.run(command, cwd=ROOT, check=False)  # noqa: S603
         cases = ET.parse(report).getroot().iter("testcase")  # noqa: S314
         rows = [
             (
@@ -48,7 +47,7 @@ def main() -> int:
     lines = [
         "# Full counts",
         "",
-        f"Written by `make test-all` on {datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, Python {platform.python_version()}.",
+        f"Written by `make test-all` on {datetime.now(UTC):%Y-%m-%d}; Python {platform.python_version()}.",
         "",
         "| test | outcome | seconds |",
         "|---|---|---|",

@@ -100,7 +100,15 @@ def test_a_plugin_is_imported_from_the_working_directory(rl, tmp_path):
     assert rl("components", "list", "--plugin", "no_such_module").code == 2
 
 
+def test_what_libraries_print_is_not_in_the_answer(rl, tmp_path):
+    (tmp_path / "work" / "noisy_of_a_test.py").write_text("print('hello')\n")
+    answer = rl("options", "--plugin", "noisy_of_a_test", "--json")
+    assert answer.json
+    assert answer.err == "hello\n"
+
+
 def test_a_closed_pipe_is_quiet():
-    command = f"{sys.executable} -m alphaswarm_rl.cli options --json | true"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    command = f"set -o pipefail; {sys.executable} -m alphaswarm_rl.cli options --json | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
     assert done.stderr == ""

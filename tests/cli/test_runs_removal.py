@@ -1,7 +1,12 @@
 """`rl runs rm` and `rl runs gc`."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
+
+import pytest
 
 
 def test_rm_removes_files_and_keeps_the_row(rl, trained, home):
@@ -21,6 +26,19 @@ def test_rm_asks(rl, trained):
     assert answer.code == 2
     assert "--yes" in answer.err
     assert Path(trained["checkpoint"]).exists()
+
+
+@pytest.mark.parametrize(("word", "code", "stays"), [("n", 3, True), ("y", 0, False)])
+def test_rm_asks_at_a_terminal(trained, word, code, stays):
+    ours, theirs = os.openpty()
+    os.write(ours, f"{word}\n".encode())
+    command = [sys.executable, "-m", "alphaswarm_rl.cli", "runs", "rm", trained["run_id"]]
+    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, check=False)
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == code, done.stderr
+    assert "Remove the files of run" in done.stderr
+    assert Path(trained["checkpoint"]).exists() is stays
 
 
 def test_rm_keeps_what_others_stand_on(rl, trained):

@@ -57,7 +57,7 @@ def stored_arguments(session: Session) -> dict[str, Any]:
     arguments = run_arguments(session.flags, os.environ)
     for notice in arguments.notices:
         session.notice(notice)
-    return dict(arguments.values)
+    return dict(arguments.values.items())
 
 
 def spec_arguments(session: Session, base: RLExperimentSpec) -> tuple[EffectiveSpec, dict[str, Any]]:
@@ -70,7 +70,7 @@ def spec_arguments(session: Session, base: RLExperimentSpec) -> tuple[EffectiveS
         {key: value for key, value in session.flags.items() if key in keys},
         {name: value for name, value in os.environ.items() if name in names},
     )
-    return effective_spec(base, flags, environ), dict(of_run.values)
+    return effective_spec(base, flags, environ), dict(of_run.values.items())
 
 
 def _date(flag: str, text: str | None) -> str | None:
