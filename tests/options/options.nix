@@ -1,4 +1,4 @@
-# Generated from the table of options by `rl options --format nix`.
+# Generated from the table of options by `rl options --nix`.
 { lib, ... }:
 {
   # Env: Environment definition (Gym/Gymnasium). EnvSpec → Env (Computation)

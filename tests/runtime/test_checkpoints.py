@@ -156,6 +156,22 @@ def test_checkpoints_are_chosen_by_step_by_best_and_by_path(train, settings, led
         RLRuntime.from_run(train().run_id, settings).evaluate(checkpoint="best")
 
 
+def test_a_checkpoint_of_another_agent_is_refused(train, settings):
+    mine, other = train(), train(agent_kwargs={"net_arch": [4]})
+    with pytest.raises(CheckpointError, match="another agent"):
+        RLRuntime.from_run(mine.run_id, settings).evaluate(checkpoint=other.checkpoint)
+
+
+def test_a_replay_of_an_evaluation_holds_the_checkpoint_too(train, settings, ledger):
+    from alphaswarm_rl.runtime.training import descendants
+
+    trained = train()
+    evaluated = RLRuntime.from_run(trained.run_id, settings).evaluate()
+    replayed = RLRuntime.from_run(evaluated.run_id, settings).replay(seed=1)
+    assert [row.id for row in descendants(ledger, trained.run_id)] == [evaluated.run_id, replayed.run_id]
+    assert replayed.checkpoint == trained.checkpoint
+
+
 def test_a_checkpoint_that_a_replay_used_is_never_pruned(train, settings, ledger, tmp_path):
     from alphaswarm_rl.settings import StoreSettings
 

@@ -23,7 +23,7 @@ def test_answers_are_the_actions_an_evaluation_takes(train, settings, obs):
         "evaluate", num_envs=1, phase="evaluate", window=tiny().evaluation.window
     )
     env = builder.build_env("evaluate", num_envs=1, phase="evaluate", window=tiny().evaluation.window)
-    learner = builder.build_learner(env)
+    learner = builder.build_learner(env, training=False)
     learner.set_state(loaded.states["learner"])
     load_preprocessing(env, loaded.states.get("preprocessing"))
     seen, plain, start = env.reset(seed=1)[0], raw.reset(seed=1)[0], np.array([True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -56,16 +57,20 @@ def build_model(agent: SB3Adapter, request: AgentRequest, device: torch.device) 
     if "action_noise" in type(config).model_fields:
         keywords["action_noise"] = _action_noise(config, request.env.single_action_space.shape)
     recurrent = "recurrent" in agent.rl_tags
-    model: BaseAlgorithm = getattr(import_module(module), name)(
-        config.policy_type.replace("Policy", "LstmPolicy") if recurrent else config.policy_type,
-        as_sb3(request.env),
-        learning_rate=_learning_rate(config),
-        policy_kwargs=_policy_keywords(config),
-        seed=request.seed,
-        device=device,
-        verbose=0,
-        **keywords,
-    )
+    with warnings.catch_warnings():
+        if not request.training:
+            # The advice on mini-batches counts environments, and an evaluation has another number of them.
+            warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
+        model: BaseAlgorithm = getattr(import_module(module), name)(
+            config.policy_type.replace("Policy", "LstmPolicy") if recurrent else config.policy_type,
+            as_sb3(request.env),
+            learning_rate=_learning_rate(config),
+            policy_kwargs=_policy_keywords(config),
+            seed=request.seed,
+            device=device,
+            verbose=0,
+            **keywords,
+        )
     # Not `configure(None, [])`: that makes a folder for logs that nobody writes.
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model

@@ -43,7 +43,7 @@ def roll_out(
     try:
         if env_id is not None:
             _refuse_other_spaces(env, env_id, inference.spec, seed=loaded.seed, device=device)
-        learner = builder.build_learner(env)
+        learner = builder.build_learner(env, training=False)
         learner.set_state(loaded.states["learner"])
         load_preprocessing(env, loaded.states.get("preprocessing"))
         evaluation = evaluate_learner(

@@ -78,11 +78,19 @@ class TrainingHooks(HaltToken, Protocol):
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """What an agent is built for."""
+    """What an agent is built for.
+
+    Attributes:
+        env: The environment, for its spaces and its number.
+        seed: Seed of all it draws.
+        device: Device of its tensors.
+        training: Whether it will be trained, or only asked for actions.
+    """
 
     env: AnyVectorEnv
     seed: int
     device: str = "cpu"
+    training: bool = True
 
 
 class Learner(Stateful, Protocol):
@@ -97,6 +105,10 @@ class Learner(Stateful, Protocol):
 
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""
+        ...
+
+    def seed_predictions(self, seed: int) -> None:
+        """Starts the random stream of predictions anew; training draws from another."""
         ...
 
     def predict(

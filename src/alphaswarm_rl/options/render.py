@@ -68,7 +68,7 @@ def as_json(features: Sequence[Feature] = FEATURES) -> list[dict[str, Any]]:
 
 def as_nix(features: Sequence[Feature] = FEATURES) -> str:
     """The features as a module of the Nix module system that declares every option."""
-    lines = ["# Generated from the table of options by `rl options --format nix`.", "{ lib, ... }:", "{"]
+    lines = ["# Generated from the table of options by `rl options --nix`.", "{ lib, ... }:", "{"]
     for feature in features:
         lines.append(f"  # {feature.name}: {feature.purpose}. {feature.signature} ({feature.category})")
         for option in options_of(feature):

@@ -90,9 +90,10 @@ class Builder:
         seed = derived_seed(self.seed, stream)
         return self.env.build(EnvRequest(num_envs=num_envs, seed=seed, phase=phase, window=window, render=render))
 
-    def build_learner(self, env: AnyVectorEnv) -> Learner:
-        """The agent, built for that environment's spaces."""
-        return self.agent.build(AgentRequest(env=env, seed=derived_seed(self.seed, "agent"), device=self.device))
+    def build_learner(self, env: AnyVectorEnv, *, training: bool) -> Learner:
+        """The agent, built for that environment's spaces; to be trained, or only to be asked for actions."""
+        seed = derived_seed(self.seed, "agent")
+        return self.agent.build(AgentRequest(env=env, seed=seed, device=self.device, training=training))
 
 
 def preprocessing_state(env: AnyVectorEnv) -> State | None:

@@ -49,7 +49,7 @@ class Inference:
         builder = Builder(spec, seed=loaded.seed, device=resolve_device(settings.infer.device))
         # The environment is built for its spaces alone; it is never stepped.
         self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=spec.evaluation.window)
-        self._learner = builder.build_learner(self._env)
+        self._learner = builder.build_learner(self._env, training=False)
         self._learner.set_state(loaded.states["learner"])
         load_preprocessing(self._env, loaded.states.get("preprocessing"))
         self._memory: Any = None

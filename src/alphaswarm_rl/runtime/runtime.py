@@ -139,7 +139,7 @@ class RLRuntime:
             )
             try:
                 scope.bus.emit("env.built", **_describe_env(env))
-                learner = builder.build_learner(env)
+                learner = builder.build_learner(env, training=False)
                 scope.bus.emit(
                     "agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume
                 )
@@ -306,7 +306,7 @@ class RLRuntime:
         )
         try:
             scope.bus.emit("env.built", **_describe_env(env))
-            learner = builder.build_learner(env)
+            learner = builder.build_learner(env, training=False)
             if loaded is not None:
                 learner.set_state(loaded.states["learner"])
                 load_preprocessing(env, loaded.states.get("preprocessing"))
@@ -361,7 +361,9 @@ class RLRuntime:
 
     def _load(self, parent: RunRow | None, checkpoint: str | int | None, target: str) -> LoadedCheckpoint | None:
         if isinstance(checkpoint, str) and checkpoint != "best" and not checkpoint.isdigit():
-            return load_checkpoint(Path(checkpoint))
+            loaded = load_checkpoint(Path(checkpoint))
+            self._refuse_foreign(loaded)
+            return loaded
         if parent is None:
             assert self.spec.agent is not None
             if checkpoint is None and not self.spec.agent.resolve()[0].trains:  # type: ignore[attr-defined]
@@ -373,6 +375,16 @@ class RLRuntime:
             )
         path, sha256 = self._checkpoint_of(parent, checkpoint)
         return load_checkpoint(path, expected_sha256=sha256)
+
+    def _refuse_foreign(self, loaded: LoadedCheckpoint) -> None:
+        ours = self.spec.canonical()
+        differing = [name for name in ("env", "obs", "agent") if loaded.spec.get(name) != ours[name]]
+        if differing:
+            raise CheckpointError(
+                f"checkpoint {str(loaded.checkpoint.path)!r}",
+                f"it was trained with another {' and '.join(differing)} than this spec has",
+                "Use a checkpoint of this spec, or the spec of this checkpoint.",
+            )
 
     def _checkpoint_of(self, run: RunRow, checkpoint: str | int | None) -> tuple[Path, str | None]:
         if run.removed_at is not None:

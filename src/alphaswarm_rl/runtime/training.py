@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
-from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.runtime.building import Builder, is_stateful, load_preprocessing, preprocessing_state
 from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.runtime.episodes import Episode, EpisodeTracker
@@ -191,7 +191,7 @@ class TrainingSession:
         return self.checkpoint
 
     def _held(self) -> list[Path]:
-        held = [Path(child.checkpoint) for child in self.ledger.children(self.run_id) if child.checkpoint]
+        held = [Path(row.checkpoint) for row in descendants(self.ledger, self.run_id) if row.checkpoint]
         return held if self.best is None else [*held, self.best.path]
 
     def announce(self, checkpoint: Checkpoint | None, **more: Any) -> None:
@@ -282,6 +282,13 @@ class TrainingSession:
         self.env.close()
         if self._validation_env is not None:
             self._validation_env.close()
+
+
+def descendants(ledger: Ledger, run_id: str) -> Iterator[RunRow]:
+    """Every run that stands on this one: its evaluations and replays, and theirs."""
+    for child in ledger.children(run_id):
+        yield child
+        yield from descendants(ledger, child.id)
 
 
 def record_evaluation(

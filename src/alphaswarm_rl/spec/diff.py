@@ -7,10 +7,12 @@ from typing import Any
 
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
 
+ABSENT = "(absent)"
+
 
 @dataclass(frozen=True)
 class Difference:
-    """One field with its two values; a side that has no such field is None."""
+    """One field with its two values; a side that has no such field says `ABSENT`."""
 
     path: str
     left: Any
@@ -21,7 +23,7 @@ def diff_specs(left: RLExperimentSpec, right: RLExperimentSpec) -> list[Differen
     """Every field that differs, in canonical form, by path."""
     ours, theirs = flatten(left.canonical()), flatten(right.canonical())
     return [
-        Difference(path, ours.get(path), theirs.get(path))
+        Difference(path, ours.get(path, ABSENT), theirs.get(path, ABSENT))
         for path in sorted({*ours, *theirs})
         if path not in ours or path not in theirs or ours[path] != theirs[path]
     ]
