@@ -15,7 +15,14 @@ from alphaswarm_rl.core.errors import EnvError, MissingExtra, nearest, require
 from alphaswarm_rl.envs.gymnasium_env import DATED_NAMES, name_of
 
 #: Our extra that installs the library; others are named by their own name.
-_EXTRAS = {"Box2D": "box2d", "pygame": "box2d", "mujoco": "mujoco", "gym_anytrading": "anytrading"}
+_EXTRAS = {
+    "Box2D": "box2d",
+    "pygame": "render",
+    "PIL": "render",
+    "mujoco": "mujoco",
+    "imageio": "mujoco",
+    "gym_anytrading": "anytrading",
+}
 
 AnyEnv = gymnasium.Env[Any, Any]
 
