@@ -73,6 +73,9 @@ class InferSettings(FrozenModel):
         None, description="Checkpoint folder that `rl infer` loads; null: the newest run's."
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Device of every verb's tensors.")
+    threads: int = Field(
+        1, ge=1, description="CPU threads of torch in every verb. The bytes of a result depend on it, so it is pinned."
+    )
 
 
 class TrajectorySettings(FrozenModel):

@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.pages import ROOT, blocks, name_of, pages
 
 from alphaswarm_rl.core.yaml import load_yaml
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
-from tests.docs.pages import ROOT, blocks, name_of, pages
 
 LANGUAGES = {"python", "bash", "yaml", "yaml settings", "text"}
 #: The README shows a whole training; here it is enough that it starts, ends and is found again.
-SHORTER = {"README.md": {"RL_TRAIN_TOTAL_TIMESTEPS": "2048"}}
+SHORTER = {"README.md": {"RL_TRAIN_TOTAL_TIMESTEPS": "2048", "RL_EVAL_EPISODES": "3"}}
 
 _MAKE = re.compile(r"^\s*make\b(.*)$")
 _TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)

@@ -4,7 +4,6 @@ import ast
 import re
 
 import pytest
-
 from tests.docs.pages import DOCS, ROOT
 
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")

@@ -123,7 +123,7 @@ def test_a_library_without_which_no_picture_is_drawn_is_named(monkeypatch):
     env = build("CartPole-v1", request={"render": True})
     env.reset()
     monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(MissingExtra, match=r"pygame.*alphaswarm-rl\[box2d\]"):
+    with pytest.raises(MissingExtra, match=r"pygame.*alphaswarm-rl\[render\]"):
         env.render()
 
 

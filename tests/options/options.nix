@@ -113,6 +113,11 @@
     default = "auto";
     description = "Device of every verb's tensors.";
   };
+  options.rl.infer.threads = lib.mkOption {
+    type = lib.types.int;
+    default = 1;
+    description = "CPU threads of torch in every verb. The bytes of a result depend on it, so it is pinned.";
+  };
   # Store: Experiment tracking. Experiment → Artifacts (Information)
   options.rl.store.backend = lib.mkOption {
     type = lib.types.enum [ "local" "s3" "mlflow" "wandb" ];

@@ -24,6 +24,7 @@ SAMPLES = {
     "eval.render": ("true", True),
     "infer.modelPath": ("models/x", Path("models/x")),
     "infer.device": ("cpu", "cpu"),
+    "infer.threads": ("2", 2),
     "store.backend": ("mlflow", "mlflow"),
     "store.trackingUri": ("http://tracker:1", "http://tracker:1"),
     "store.experimentName": ("mine", "mine"),

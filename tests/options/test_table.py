@@ -97,6 +97,7 @@ ALIASES = {
 
 # Rows of our own, by the rule.
 OURS = {
+    "infer.threads",
     "store.keepLast",
     "home.episodeRate",
     "home.haltPollSeconds",

@@ -155,6 +155,20 @@ def test_model_dir_and_log_dir_say_where_files_go(train, tmp_path):
         assert ledger.run(result.run_id).name == "my run"
 
 
+def test_threads_are_set_for_the_run_pinned_in_the_row_and_put_back(train, tmp_path):
+    import torch
+
+    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.settings import InferSettings
+
+    before = torch.get_num_threads()
+    using = Settings(home=tmp_path / "home", infer=InferSettings(threads=before + 1))
+    result = train(using=using)
+    with Ledger.open(using) as ledger:
+        assert ledger.run(result.run_id).machine["torch_threads"] == before + 1
+    assert torch.get_num_threads() == before
+
+
 def test_a_failing_environment_fails_the_run_with_its_reason(settings, ledger, monkeypatch):
     from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
 

@@ -56,7 +56,7 @@ def infer(
         if episodes is None:
             _answer_lines(session, inference, sys.stdin)
         else:
-            from alphaswarm_rl.cli.infer_episodes import roll_out
+            from alphaswarm_rl.runtime.inference_episodes import roll_out
 
             for line in roll_out(inference, settings, episodes=episodes, env_id=env_id):
                 session.write(as_json_line(line))

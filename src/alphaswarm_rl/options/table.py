@@ -129,6 +129,7 @@ _SETTINGS_OPTIONS = (
     _setting("Train", "logDir", "--log-dir", "log_dir", "RL_TRAIN_LOG_DIR"),
     _setting("Infer", "modelPath", "--model-path", "infer.model_path", "RL_INFER_MODEL_PATH"),
     _setting("Infer", "device", "--device", "infer.device", "RL_INFER_DEVICE"),
+    _setting("Infer", "threads", "--threads", "infer.threads"),
     _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND", part=_TRACKING),
     _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI", part=_TRACKING),
     _setting("Store", "experimentName", "--experiment-name", "store.experiment_name", part=_TRACKING),

@@ -14,7 +14,7 @@ from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import LoadedCheckpoint, load_checkpoint
-from alphaswarm_rl.runtime.fingerprints import resolve_device
+from alphaswarm_rl.runtime.fingerprints import resolve_device, torch_threads
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
 
@@ -45,6 +45,7 @@ class Inference:
         refuse_absent(spec)
         self.spec = spec
         self.deterministic = deterministic
+        self._threads = settings.infer.threads
         self.checkpoint = loaded.checkpoint
         builder = Builder(spec, seed=loaded.seed, device=resolve_device(settings.infer.device))
         # The environment is built for its spaces alone; it is never stepped.
@@ -89,7 +90,8 @@ class Inference:
         self._starts = False
         if isinstance(self._env, PreprocessedEnv):
             batch = self._env.transform.apply(batch, starts)
-        action, self._memory = self._learner.predict(batch, self._memory, starts, deterministic=self.deterministic)
+        with torch_threads(self._threads):
+            action, self._memory = self._learner.predict(batch, self._memory, starts, deterministic=self.deterministic)
         return Answer(np.asarray(action)[0].tolist(), self.checkpoint.sha256)
 
     def _raw_space(self) -> spaces.Space[Any]:

@@ -26,7 +26,13 @@ from alphaswarm_rl.runtime.envelope import (
 )
 from alphaswarm_rl.runtime.episodes import EpisodeTracker
 from alphaswarm_rl.runtime.events import Sink
-from alphaswarm_rl.runtime.fingerprints import code_fingerprint, component_drift, machine_fingerprint, resolve_device
+from alphaswarm_rl.runtime.fingerprints import (
+    code_fingerprint,
+    component_drift,
+    machine_fingerprint,
+    resolve_device,
+    torch_threads,
+)
 from alphaswarm_rl.runtime.media import save_gif
 from alphaswarm_rl.runtime.progress import ProgressBar
 from alphaswarm_rl.runtime.rollout import Evaluation, evaluate_learner
@@ -102,7 +108,7 @@ class RLRuntime:
             seed: Seed of this run; `random` draws one and pins it; None takes the spec's.
         """
         refuse_verb(self.spec, "train")
-        with Ledger.open(self.settings) as ledger:
+        with Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             refuse_if_halted(ledger, None)
             version = ledger.persist_spec(self.spec)
             run = self._create_run(
@@ -121,7 +127,7 @@ class RLRuntime:
         row = self._the_run()
         if row.target != "train":
             raise RunError(f"run {row.id}", f"it is a run of {row.target!r}", "Only training runs are resumed.")
-        with Ledger.open(self.settings) as ledger:
+        with Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             refuse_if_halted(ledger, row.id)
             row = ledger.run(row.id)
             if row.checkpoint is None and row.status != "running":
@@ -257,7 +263,7 @@ class RLRuntime:
             raise RunError(
                 f"{arguments['episodes']} episodes", "a policy is judged by at least one", "Give a larger number."
             )
-        with Ledger.open(self.settings) as ledger:
+        with Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             refuse_if_halted(ledger, None)
             parent = ledger.run(run) if run is not None else self._run
             version, notices = self._version_to_judge(ledger, parent, strict=strict)

@@ -1,4 +1,4 @@
-"""`rl infer --episodes N`: rolling out a trained policy."""
+"""Rolling out a trained policy without a run of its own: what `rl infer --episodes` does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.options import effective_spec
 from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
-from alphaswarm_rl.runtime.fingerprints import resolve_device
+from alphaswarm_rl.runtime.fingerprints import resolve_device, torch_threads
 from alphaswarm_rl.runtime.rollout import evaluate_learner
 
 if TYPE_CHECKING:
@@ -46,14 +46,15 @@ def roll_out(
         learner = builder.build_learner(env, training=False)
         learner.set_state(loaded.states["learner"])
         load_preprocessing(env, loaded.states.get("preprocessing"))
-        evaluation = evaluate_learner(
-            learner,
-            env,
-            episodes=episodes,
-            deterministic=inference.deterministic,
-            in_sample=None,
-            seed=derived_seed(loaded.seed, _STREAM),
-        )
+        with torch_threads(settings.infer.threads):
+            evaluation = evaluate_learner(
+                learner,
+                env,
+                episodes=episodes,
+                deterministic=inference.deterministic,
+                in_sample=None,
+                seed=derived_seed(loaded.seed, _STREAM),
+            )
     finally:
         env.close()
     assert evaluation is not None, "only a halt ends it early, and nobody can ask for one"
