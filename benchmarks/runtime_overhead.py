@@ -16,7 +16,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-
 from pairs import interleave, machine, ratio
 
 MOST = 1.05

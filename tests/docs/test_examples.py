@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, blocks, name_of, pages
 
 from alphaswarm_rl.core.yaml import load_yaml
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
+from tests.docs.pages import ROOT, blocks, name_of, pages
 
 LANGUAGES = {"python", "bash", "yaml", "yaml settings", "text"}
 #: The README shows a whole training; here it is enough that it starts, ends and is found again.

@@ -4,6 +4,7 @@ import ast
 import re
 
 import pytest
+
 from tests.docs.pages import DOCS, ROOT
 
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from tests.docs.pages import DOCS, ROOT, name_of, pages
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -3,7 +3,6 @@
 import tomllib
 
 import click
-from tests.docs.pages import DOCS, ROOT
 
 from alphaswarm_rl.cli import reporting
 from alphaswarm_rl.cli.root import rl
@@ -14,6 +13,7 @@ from alphaswarm_rl.runtime import RunFailed
 from alphaswarm_rl.runtime.events import STAGES
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.spec.diff import flatten
+from tests.docs.pages import DOCS, ROOT
 
 
 def text(name):

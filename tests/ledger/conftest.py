@@ -3,11 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
+from alphaswarm_rl.ledger import Ledger
 from tests.ledger.crew import Crew
 from tests.ledger.samples import open_ledger
 from tests.postgres import database_url, new_database, new_postgres, postgres_server
-
-from alphaswarm_rl.ledger import Ledger
 
 __all__ = ["crew", "database_url", "ledger", "new_database", "new_postgres", "postgres_server"]
 

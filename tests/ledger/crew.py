@@ -8,9 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.synchronize import Barrier
 from typing import TypeVar
 
-from tests.ledger.samples import SampleSpec, open_ledger
-
 from alphaswarm_rl.core.errors import RunError
+from tests.ledger.samples import SampleSpec, open_ledger
 
 SIZE = 8
 PATIENCE = 120

@@ -3,11 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
+from alphaswarm_rl.ledger import Ledger
 from tests.ledger import crew as tasks
 from tests.ledger.crew import SIZE, Crew
 from tests.ledger.samples import new_run, open_ledger
-
-from alphaswarm_rl.ledger import Ledger
 
 ROUNDS = 5
 MANY_ROUNDS = 50

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
-from tests.ledger.samples import new_run, open_ledger
 
 from alphaswarm_rl.core.errors import LedgerError, RunError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger import Ledger
+from tests.ledger.samples import new_run, open_ledger
 
 
 def test_a_halt_of_everything_concerns_every_run(ledger: Ledger) -> None:

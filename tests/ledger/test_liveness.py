@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
-from tests.ledger.samples import new_run
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.db.engine import write
@@ -18,6 +17,7 @@ from alphaswarm_rl.ledger import Ledger, process
 from alphaswarm_rl.ledger.process import Holder, is_alive, process_start, this_process
 from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.ledger.types import utc_now
+from tests.ledger.samples import new_run
 
 CHILD = """
 import sys, time

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, func, select
 from sqlalchemy.exc import IntegrityError
-from tests.ledger.samples import new_run
 
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.tables import equity_curve_refs, trajectory_refs
 from alphaswarm_rl.ledger.types import utc_now
+from tests.ledger.samples import new_run
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import StatementError
-from tests.ledger.samples import SampleSpec, new_run
 
 from alphaswarm_rl.core.errors import LedgerError, RunError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.process import this_process
 from alphaswarm_rl.ledger.tables import runs
+from tests.ledger.samples import SampleSpec, new_run
 
 
 def test_a_new_run_is_held_by_this_process_and_pins_its_version(ledger: Ledger) -> None:

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from tests.ledger.samples import SampleSpec, new_run
 
 from alphaswarm_rl.core.errors import LedgerError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger import Ledger
+from tests.ledger.samples import SampleSpec, new_run
 
 
 def test_a_new_spec_becomes_version_one(ledger: Ledger) -> None:

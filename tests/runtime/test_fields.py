@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core.errors import RunError, SpecError
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
+from tests.runtime.conftest import tiny
 
 
 def weights(result):

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core.errors import CheckpointError, RunError
 from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.runtime.inference import Inference
 from alphaswarm_rl.settings import InferSettings, Settings
+from tests.runtime.conftest import tiny
 
 OBS = {"normalize": "running", "clip_range": 5.0, "stack_frames": 2}
 

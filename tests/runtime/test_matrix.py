@@ -3,9 +3,9 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.runtime import RLRuntime
+from tests.runtime.conftest import tiny
 
 
 class Toy(gym.Env):

@@ -1,10 +1,10 @@
 import pytest
-from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import CheckpointError, RunError, SpecError
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.runtime import RLRuntime
+from tests.runtime.conftest import tiny
 
 
 def test_a_replay_is_a_second_row_of_the_same_version(train, settings, ledger):

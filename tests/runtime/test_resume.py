@@ -2,12 +2,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
+from tests.runtime.conftest import tiny
 
 
 class HaltAt:

@@ -2,12 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.runtime.conftest import tiny
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, EnvError, PartNotHere, RunError, SpecError
 from alphaswarm_rl.runtime import RLRuntime, RunFailed
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.settings import LedgerSettings, Settings, StoreSettings
+from tests.runtime.conftest import tiny
 
 
 def stages(ledger, run_id):

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
-from tests.spec.specs import MINIMAL, TINY
 
 from alphaswarm_rl.core import catalogue, kinds
 from alphaswarm_rl.core.component import ComponentConfig
@@ -17,6 +16,7 @@ from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.spec.diff import flatten
 from alphaswarm_rl.spec.experiment import NOT_EXECUTED
+from tests.spec.specs import MINIMAL, TINY
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "spec_hashes.json"
 

@@ -1,5 +1,4 @@
 import pytest
-from tests.spec.specs import MINIMAL, TINY
 
 from alphaswarm_rl.core.errors import PartNotHere, SpecError
 from alphaswarm_rl.spec import (
@@ -12,6 +11,7 @@ from alphaswarm_rl.spec import (
     waiting_fields,
 )
 from alphaswarm_rl.spec.experiment import slugify
+from tests.spec.specs import MINIMAL, TINY
 
 
 def load(text):

@@ -174,7 +174,12 @@ class TrainingSession:
         return "exact" if exact else "approximate"
 
     def save(self) -> Checkpoint:
-        """Writes a checkpoint, stores it in the row, and deletes those that nobody needs any more."""
+        """Writes a checkpoint, stores it in the row, and deletes those that nobody needs any more.
+
+        A step that has its checkpoint already keeps it: nothing about a step changes after its boundary.
+        """
+        if self.checkpoint is not None and self.checkpoint.timesteps == self.learner.timesteps:
+            return self.checkpoint
         with span("checkpoint"):
             self.checkpoint = self.store.save(
                 self.run_id, self.learner.timesteps, self.states(), spec=self.spec.canonical(), seed=self.builder.seed
