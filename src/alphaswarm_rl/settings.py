@@ -102,7 +102,9 @@ class LedgerSettings(FrozenModel):
     halt_silence_seconds: float = Field(
         30.0, gt=0, description="Seconds without an answer from the kill switch after which training halts."
     )
-    heartbeat_seconds: float = Field(10.0, gt=0, description="Seconds between two heartbeats of a run.")
+    heartbeat_seconds: float = Field(
+        10.0, gt=0, le=10, description="Seconds between two heartbeats of a run; 30 without one mean that it is dead."
+    )
 
 
 class Settings(FrozenModel):

@@ -27,7 +27,7 @@ def test_evaluate_a_spec_that_trains_nothing(rl, random_spec):
 
 def test_evaluate_a_spec_that_trains_needs_a_checkpoint(rl, trained, ppo_spec):
     answer = rl("evaluate", ppo_spec)
-    assert answer.code == 1
+    assert answer.code == 2
     assert "--checkpoint" in answer.err
     assert (
         rl("evaluate", ppo_spec, "--checkpoint", trained["checkpoint"], "--json").json["metrics"] == trained["metrics"]
@@ -45,8 +45,32 @@ def test_replay_with_another_seed(rl, trained):
 def test_replay_of_a_step(rl, trained):
     assert rl("replay", "latest", "--checkpoint", trained["timesteps"], "--json").code == 0
     missing = rl("replay", trained["run_id"], "--checkpoint", 3)
-    assert missing.code == 1
+    assert missing.code == 2
     assert "Kept: 256" in missing.err
+
+
+def test_replay_of_a_replay_finds_the_steps_of_the_training_run(rl, trained):
+    replayed = rl("replay", trained["run_id"], "--seed", 7, "--json").json
+    again = rl("replay", replayed["run_id"], "--checkpoint", trained["timesteps"], "--json").json
+    assert again["parent_run_id"] == replayed["run_id"]
+    assert again["checkpoint_sha256"] == trained["checkpoint_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "flag"),
+    [
+        ("train", "--model-path"),
+        ("evaluate", "--model-path"),
+        ("replay", "--keep-last"),
+        ("replay", "--checkpoint-freq"),
+        ("resume", "--run-name"),
+        ("infer", "--log-dir"),
+    ],
+)
+def test_a_setting_that_would_change_nothing_is_refused(rl, verb, flag):
+    answer = rl(verb, *([] if verb in ("train", "infer") else ["latest"]), flag, "5")
+    assert answer.code == 2
+    assert flag in answer.err
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "replay", "resume"])

@@ -348,6 +348,6 @@
   options.rl.home.heartbeatSeconds = lib.mkOption {
     type = lib.types.float;
     default = 10.0;
-    description = "Seconds between two heartbeats of a run.";
+    description = "Seconds between two heartbeats of a run; 30 without one mean that it is dead.";
   };
 }

@@ -175,8 +175,8 @@ def test_null_is_a_value_and_none_is_not():
 def test_the_help_names_the_variable_the_default_and_the_choices():
     command = click.Command("train", params=list(option_params(["spec"])))
     text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
-    assert "--gamma NUMBER Discount factor. [ENV RL_TRAIN_GAMMA; default 0.99]" in text
-    assert "--learning-rate NUMBER Learning rate. [ENV RL_TRAIN_LEARNING_RATE; default 3e-4]" in text
+    assert "--gamma NUMBER Discount factor. [ENV RL_TRAIN_GAMMA; default 0.99 without a SPEC]" in text
+    assert "--learning-rate NUMBER Learning rate. [ENV RL_TRAIN_LEARNING_RATE; default 3e-4 without a SPEC]" in text
     assert "--obs-normalize [none|running|fixed]" in text
     assert "--deterministic / --no-deterministic" in text
     assert "--log-dir" not in text

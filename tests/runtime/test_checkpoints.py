@@ -150,7 +150,7 @@ def test_checkpoints_are_chosen_by_step_by_best_and_by_path(train, settings, led
     assert best.checkpoint == result.best_checkpoint
     assert runtime.evaluate(checkpoint=512).checkpoint_sha256 == result.checkpoint_sha256
     assert runtime.evaluate(checkpoint=result.checkpoint).checkpoint_sha256 == result.checkpoint_sha256
-    with pytest.raises(CheckpointError, match="not kept"):
+    with pytest.raises(RunError, match="not kept"):
         runtime.evaluate(checkpoint=7)
     with pytest.raises(RunError, match="sought no best"):
         RLRuntime.from_run(train().run_id, settings).evaluate(checkpoint="best")

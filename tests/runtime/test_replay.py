@@ -1,7 +1,7 @@
 import pytest
 
 from alphaswarm_rl.core import catalogue
-from alphaswarm_rl.core.errors import CheckpointError, RunError, SpecError
+from alphaswarm_rl.core.errors import RunError, SpecError
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.runtime import RLRuntime
 from tests.runtime.conftest import tiny
@@ -73,7 +73,7 @@ def test_the_run_arguments_are_stored(train, settings, ledger):
 
 
 def test_a_spec_whose_agent_must_train_needs_a_checkpoint(settings):
-    with pytest.raises(CheckpointError, match="needs a trained policy"):
+    with pytest.raises(RunError, match="needs a trained policy"):
         RLRuntime(tiny(), settings).evaluate()
 
 

@@ -235,3 +235,9 @@ def test_errors_carry_the_run_they_belong_to(settings, ledger):
     with pytest.raises(AlphaSwarmError) as caught:
         RLRuntime(tiny(env={"class": "gymnasium", "kwargs": {"id": "Nope-v0"}}), settings).train()
     assert caught.value.__notes__ == [ledger.runs()[0].id]
+
+
+def test_without_settings_the_environment_says_where_state_goes(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALPHASWARM_RL_HOME", str(tmp_path / "from_env"))
+    result = RLRuntime(tiny()).train()
+    assert Path(result.checkpoint).is_relative_to(tmp_path / "from_env")

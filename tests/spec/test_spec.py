@@ -173,6 +173,22 @@ def test_a_folder_reports_every_broken_file_by_name(tmp_path):
     assert all(path.name in str(error) for path, error in loaded.broken.items())
 
 
+def test_hidden_folders_are_passed_over(tmp_path):
+    (tmp_path / ".alphaswarm").mkdir()
+    (tmp_path / ".alphaswarm" / "settings.yaml").write_text("log_dir: x")
+    assert load_specs_from_dir(tmp_path).broken == {}
+
+
+def test_an_unknown_key_hides_no_other_mistake():
+    with pytest.raises(SpecError, match=r"total_timesteps.*unknown key 'trainin'"):
+        load("name: x\ntrainin: 1\ntraining: {total_timesteps: -5}")
+
+
+def test_a_kind_that_nothing_can_run_is_refused_by_validation():
+    with pytest.raises(PartNotHere, match="paper"):
+        refuse_absent(load(MINIMAL + "kind: paper"))
+
+
 def test_a_diff_names_paths_and_both_values():
     left, right = load(TINY), load(TINY.replace("seed: 3", "seed: 4").replace("n_steps: 32", "n_steps: 64"))
     assert [(entry.path, entry.left, entry.right) for entry in diff_specs(left, right)] == [

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
 from rich.console import Console
 from rich.table import Table
 
+from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.runtime import RLRuntime, RunResult
-from alphaswarm_rl.settings import Settings
 
 
 def main() -> int:
     """Runs the demo; 0 when everything was as it should be."""
     console = Console()
-    settings = Settings()
+    settings = load_settings({}, os.environ)
     console.print(f"All state goes to {settings.home.absolute()}.\n")
     results: list[tuple[str, RunResult, float]] = []
 

@@ -8,11 +8,11 @@ from alphaswarm_rl.cli.judging import Judging, judging_options, spec_arguments, 
 from alphaswarm_rl.cli.results import give_result, say_spec
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.targets import names_a_run
-from alphaswarm_rl.cli.verb import every_option, verb
+from alphaswarm_rl.cli.verb import judging_table, verb
 from alphaswarm_rl.spec import load_spec
 
 
-@verb("evaluate", table=every_option())
+@verb("evaluate", table=judging_table())
 @click.argument("run_or_spec")
 @judging_options
 def evaluate(

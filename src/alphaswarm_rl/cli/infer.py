@@ -11,7 +11,7 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line
-from alphaswarm_rl.cli.verb import settings_options, verb
+from alphaswarm_rl.cli.verb import inference_options, verb
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WRAPPED = {"observation", "episode_start"}
 
 
-@verb("infer", table=settings_options())
+@verb("infer", table=inference_options())
 @click.option("--run", metavar="RUN", help="The run whose policy answers; default the newest with a checkpoint.")
 @click.option("--deterministic/--no-deterministic", default=None, help="How it acts; default as the spec evaluates.")
 @click.option("--episodes", type=click.IntRange(min=1), help="Roll out that many episodes instead of reading stdin.")

@@ -13,7 +13,7 @@ from alphaswarm_rl.cli.verb import stored_version_options, verb
 from alphaswarm_rl.options import run_arguments
 
 
-@verb("resume", table=stored_version_options())
+@verb("resume", table=stored_version_options(trains=True))
 @click.argument("run")
 def resume(session: Session, run: str) -> None:
     """Go on with an interrupted, halted or failed training run.

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alphaswarm_rl.core.presets import preset_names
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec
 
 if TYPE_CHECKING:
@@ -15,8 +16,10 @@ _RUN = re.compile(r"latest|[0-9a-f-]{4,36}", re.IGNORECASE)
 
 
 def names_a_run(reference: str) -> bool:
-    """Whether the text looks like a run; a file or a folder of that name comes first."""
-    return _RUN.fullmatch(reference) is not None and not Path(reference).exists()
+    """Whether the text looks like a run; a file, a folder or a preset of that name comes first."""
+    if Path(reference).exists() or reference in preset_names("experiments"):
+        return False
+    return _RUN.fullmatch(reference) is not None
 
 
 def spec_of(session: Session, reference: str) -> RLExperimentSpec:

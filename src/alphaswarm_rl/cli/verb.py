@@ -18,6 +18,8 @@ from alphaswarm_rl.options.click_options import TableOption, given, option_param
 
 #: Rows of the table that every command takes.
 _EVERYWHERE = ("home.folder", "home.dbUrl", "logs.level")
+#: Rows that change nothing about judging a policy.
+_TRAINING_ONLY = ("infer.modelPath", "store.checkpointFreq", "store.keepLast", "home.episodeRate")
 _OWN = ("as_json", "debug", "plugin", "settings_file")
 
 
@@ -62,33 +64,44 @@ def verb(
     return decorate
 
 
-def every_option() -> list[click.Option]:
-    """All options of the table; those that wait for a part are accepted (and refused) but not shown."""
-    return [_hidden(param, param.row.part is not None) for param in _rows()]
+def training_options() -> list[click.Option]:
+    """The options of a command that runs a spec; those that wait for a part are refused with the reason, not shown."""
+    return [_hidden(param, param.row.part is not None) for param in _rows(without=("infer.modelPath",))]
 
 
-def settings_options() -> list[click.Option]:
-    """The options that set the settings."""
-    return [param for param in every_option() if isinstance(param, TableOption) and param.row.target == "settings"]
+def judging_table() -> list[click.Option]:
+    """The options of a command that judges a spec or a run; what only training heeds is not among them."""
+    return [_hidden(param, param.row.part is not None) for param in _rows(without=_TRAINING_ONLY)]
 
 
-def stored_version_options(*arguments: str) -> list[click.Option]:
+def inference_options() -> list[click.Option]:
+    """The options of a command that answers with a policy and runs nothing."""
+    taken = ("infer.modelPath", "infer.device", "infer.threads")
+    return [param for param in _rows() if param.row.key in taken]
+
+
+def stored_version_options(*arguments: str, trains: bool = False) -> list[click.Option]:
     """The options of a command that runs a stored version.
 
     Those of the spec are there to be refused with the reason, and not shown, but for the arguments of a run.
 
     Args:
         *arguments: The arguments of a run that it takes: seed, episodes, deterministic.
+        trains: Whether it trains; otherwise what only training heeds is not among them.
     """
     taken = {key for argument, key in RUN_ARGUMENTS.items() if argument in arguments}
+    rows = _rows(without=("infer.modelPath", "store.runName") if trains else _TRAINING_ONLY)
+    for param in rows:
+        if param.row.key in taken:
+            param.help = f"{param.row.description} [ENV {param.row.env[0]}; default as the run, or its version, has it]"
     return [
         _hidden(param, param.row.part is not None or (param.row.target == "spec" and param.row.key not in taken))
-        for param in _rows()
+        for param in rows
     ]
 
 
-def _rows() -> list[TableOption]:
-    return [param for param in option_params() if isinstance(param, TableOption)]
+def _rows(without: Sequence[str] = ()) -> list[TableOption]:
+    return [param for param in option_params() if isinstance(param, TableOption) and param.row.key not in without]
 
 
 def _hidden(param: TableOption, hidden: bool) -> TableOption:

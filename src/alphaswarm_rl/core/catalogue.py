@@ -207,7 +207,7 @@ def configure(kind: str, name: str, kwargs: Mapping[str, Any]) -> tuple[type[RLC
     except ValidationError as error:
         raise ComponentError(
             f"{cls.rl_kind} {cls.rl_alias!r}",
-            explain(error),
+            explain(error, cls.Config),
             f"Its parameters: rl components show {cls.rl_kind} {cls.rl_alias}.",
         ) from error
 

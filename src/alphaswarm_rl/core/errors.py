@@ -26,7 +26,8 @@ class AlphaSwarmError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.why}. {self.remedy}"
+        end = "" if self.why.endswith((".", "?", "!")) else "."
+        return f"{self.what}: {self.why}{end} {self.remedy}"
 
     def as_dict(self) -> dict[str, Any]:
         """The error as JSON, the same in every face of the system."""

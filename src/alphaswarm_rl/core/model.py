@@ -6,7 +6,7 @@ import math
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from alphaswarm_rl.core.errors import nearest
@@ -24,20 +24,6 @@ class FrozenModel(BaseModel):
         serialize_by_alias=True,
         protected_namespaces=(),
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            for key in data:
-                if key not in known and key not in cls.model_fields:
-                    raise PydanticCustomError(
-                        "unknown_key",
-                        "unknown key '{key}'. {nearest}",
-                        {"key": str(key), "nearest": nearest(str(key), known)},
-                    )
-        return data
 
     @field_validator("*", mode="before")
     @classmethod
@@ -58,19 +44,37 @@ def _scalar_types(annotation: Any) -> set[Any]:
     return {annotation} if isinstance(annotation, type) else set()
 
 
-def explain(error: ValidationError) -> str:
-    """A validation error as one readable line per mistake, with the path to each."""
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """Every mistake in one readable line, each with the path to it; an unknown key with the nearest known one."""
     lines = []
     for detail in error.errors(include_url=False):
         path = ".".join(str(part) for part in detail["loc"] if not str(part).startswith("function-"))
         value = detail.get("input")
         shown = "" if isinstance(value, dict | list) or detail["type"] in _SELF_EXPLAINING else f" (got {_show(value)})"
         message = detail["msg"].removeprefix("Value error, ")
+        if detail["type"] == "extra_forbidden":
+            *parents, key = detail["loc"]
+            path = ".".join(map(str, parents))
+            message = f"unknown key {key!r}. {_nearest_key(model, parents, str(key))}".rstrip(".")
         lines.append(f"{path}: {message}{shown}" if path else f"{message}{shown}")
     return "; ".join(dict.fromkeys(lines))
 
 
-_SELF_EXPLAINING = {"unknown_key", "bool_for_number", "component", "missing"}
+_SELF_EXPLAINING = {"extra_forbidden", "bool_for_number", "component", "missing"}
+
+
+def _nearest_key(model: Any, parents: list[int | str], key: str) -> str:
+    for part in parents:
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        if str(part) in fields:
+            model = _model_in(fields[str(part)].annotation) or model
+    return nearest(key, {field.alias or name for name, field in model.model_fields.items()})
+
+
+def _model_in(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for found in map(_model_in, get_args(annotation)) if found is not None), None)
 
 
 def _show(value: Any) -> str:

@@ -43,15 +43,15 @@ class Resolved:
 def resolve(env_id: str) -> Resolved:
     """The registered environment that an id stands for.
 
-    An id that is registered is used as it is. One whose version is not there, or is there only to say that it moved,
-    stands for the newest version of its name.
+    An id that is registered is used as it is. One whose version is gone, or is there only to say that it moved, stands
+    for the newest version of its name.
     """
     _import_family(env_id)
     spec = registry.get(env_id)
     if spec is not None and not _is_tombstone(spec):
         return Resolved(spec)
     try:
-        namespace, name, _ = parse_env_id(env_id)
+        namespace, name, asked = parse_env_id(env_id)
     except Error as error:
         raise EnvError(f"environment {env_id!r}", "it is not an id such as Name-v1", _nearest(env_id)) from error
     versions = [
@@ -62,6 +62,8 @@ def resolve(env_id: str) -> Resolved:
     if not versions:
         raise EnvError(f"environment {env_id!r}", "Gymnasium knows no such id", _nearest(env_id))
     newest = max(versions, key=lambda known: known.version or 0)
+    if asked is not None and asked > (newest.version or 0):
+        raise EnvError(f"environment {env_id!r}", "there is no such version yet", f"The newest is {newest.id}.")
     return Resolved(newest, f"{env_id} is not in Gymnasium {version('gymnasium')}; {newest.id} is used")
 
 

@@ -55,4 +55,5 @@ def given(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _help(row: Option) -> str:
     waits = f" Waits for {row.part}." if row.part else ""
-    return f"{row.description}{waits} [ENV {row.env[0]}; default {show(row.default, row.type)}]"
+    without_spec = " without a SPEC" if row.target == "spec" else ""
+    return f"{row.description}{waits} [ENV {row.env[0]}; default {show(row.default, row.type)}{without_spec}]"

@@ -77,7 +77,7 @@ def _read_file(path: Path, *, chosen: bool) -> dict[str, Any]:
     try:
         settings = Settings.model_validate(data)
     except ValidationError as error:
-        raise OptionError(what, explain(error), "Mend the file; `rl options` lists every setting.") from error
+        raise OptionError(what, explain(error, Settings), "Mend the file; `rl options` lists every setting.") from error
     return settings.model_dump(exclude_unset=True)
 
 
@@ -87,4 +87,4 @@ def _blame(given: list[Given], error: ValidationError) -> OptionError:
     guilty = [item for item in given if item.option.path in places]
     named = ", ".join(f"{item.option.key} ({item.source})" for item in guilty)
     wants = "; ".join(f"{item.option.key} takes {item.option.type.wants}" for item in guilty)
-    return OptionError(f"option {named}", explain(error), f"Change it: {wants}.")
+    return OptionError(f"option {named}", explain(error, Settings), f"Change it: {wants}.")

@@ -134,7 +134,8 @@ def _blame(base: RLExperimentSpec, overrides: list[Given], error: SpecError) -> 
     guilty = [item for item in overrides if _is_valid(base, [other for other in overrides if other is not item])]
     named = ", ".join(f"{item.option.key} ({item.source})" for item in guilty or overrides)
     wants = "; ".join(f"{item.option.key} takes {item.option.type.wants}" for item in guilty or overrides)
-    return OptionError(f"option {named}", error.why, f"Change or drop it: {wants}.")
+    remedy = "Drop it." if "unknown key" in error.why else f"Change or drop it: {wants}."
+    return OptionError(f"option {named}", error.why, remedy)
 
 
 def _is_valid(base: RLExperimentSpec, overrides: list[Given]) -> bool:

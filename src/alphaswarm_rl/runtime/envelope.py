@@ -66,7 +66,7 @@ def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[S
         sinks=[ledger_sink(ledger), file_sink(settings.logs_path / f"{run.id}.jsonl"), *sinks],
     )
     with (
-        HaltWatcher(ledger, run.id, settings.ledger) as watcher,
+        HaltWatcher(ledger, run.id, settings.ledger, checks=run.halt_checks) as watcher,
         halt_on_signals(watcher),
         span("run", run_id=run.id, target=run.target),
     ):

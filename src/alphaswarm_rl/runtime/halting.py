@@ -21,10 +21,11 @@ class HaltWatcher:
         ledger: Where the kill switch lives.
         run_id: The run to watch for.
         settings: How often to look, and how long silence is borne.
+        checks: How often the run asked before it was resumed.
     """
 
-    def __init__(self, ledger: Ledger, run_id: str, settings: LedgerSettings) -> None:
-        self.checks = 0
+    def __init__(self, ledger: Ledger, run_id: str, settings: LedgerSettings, *, checks: int = 0) -> None:
+        self.checks = checks
         self.reason: str | None = None
         self._ledger = ledger
         self._run_id = run_id

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from alphaswarm_rl.core.errors import CheckpointError, RunError, SpecError
 from alphaswarm_rl.core.seeding import LARGEST_SEED, derived_seed
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
+from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.runtime.envelope import (
@@ -48,7 +51,7 @@ class RLRuntime:
 
     Args:
         spec: The spec, its YAML file, or the name of a preset.
-        settings: Where it runs; the defaults need no server.
+        settings: Where it runs; None reads the environment and the settings file, whose defaults need no server.
         overrides: What flags and environment variables changed in the spec, stored in the run row.
         progress: Whether a progress bar is shown on standard error.
         sinks: More receivers of the run's events.
@@ -64,7 +67,7 @@ class RLRuntime:
         sinks: Sequence[Sink] = (),
     ) -> None:
         self.spec = spec if isinstance(spec, RLExperimentSpec) else load_spec(spec)
-        self.settings = settings or Settings()
+        self.settings = load_settings({}, os.environ) if settings is None else settings
         self._overrides = dict(overrides or {})
         self._progress = progress
         self._sinks = tuple(sinks)
@@ -80,11 +83,11 @@ class RLRuntime:
 
         Args:
             run: A run's id, a unique beginning of it, or `latest`.
-            settings: Where the ledger is.
+            settings: Where the ledger is; None reads the environment and the settings file.
             progress: Whether a progress bar is shown on standard error.
             sinks: More receivers of the run's events.
         """
-        settings = settings or Settings()
+        settings = load_settings({}, os.environ) if settings is None else settings
         with Ledger.open(settings) as ledger:
             row = ledger.run(run)
             version = ledger.version(row.version_id)
@@ -133,9 +136,9 @@ class RLRuntime:
             if row.checkpoint is None and row.status != "running":
                 raise RunError(f"run {row.id}", "it has no checkpoint to go on from", "Train the spec again: rl train.")
             run = ledger.claim_for_resume(row.id)
-            return self._train(ledger, run, run.checkpoint)
+            return self._train(ledger, run, row)
 
-    def _train(self, ledger: Ledger, run: RunRow, checkpoint: str | None) -> RunResult:
+    def _train(self, ledger: Ledger, run: RunRow, stopped: RunRow | None) -> RunResult:
         with run_scope(ledger, run, self.settings, self._sinks) as scope:
             builder = self._start(ledger, scope, self.spec.training.window)
             env = EpisodeTracker(
@@ -145,11 +148,11 @@ class RLRuntime:
             )
             try:
                 scope.bus.emit("env.built", **_describe_env(env))
-                learner = builder.build_learner(env, training=False)
+                learner = builder.build_learner(env, training=True)
                 scope.bus.emit(
                     "agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume
                 )
-                return self._train_learner(ledger, scope, builder, env, learner, checkpoint)
+                return self._train_learner(ledger, scope, builder, env, learner, stopped)
             finally:
                 env.close()
 
@@ -160,7 +163,7 @@ class RLRuntime:
         builder: Builder,
         env: EpisodeTracker,
         learner: Learner,
-        checkpoint: str | None,
+        stopped: RunRow | None,
     ) -> RunResult:
         run = scope.run
         total = self.spec.training.total_timesteps
@@ -177,29 +180,28 @@ class RLRuntime:
             settings=self.settings,
             progress=progress,
         )
-        if checkpoint is None:
-            builder.fit_preprocessing(env.env)
-        else:
-            self._restore(ledger, session, run, checkpoint)
-        if progress is None:
-            learner.train(env, total, session)
-        else:
-            with progress:
+        with closing(session):
+            if stopped is None:
+                builder.fit_preprocessing(env.env)
+            else:
+                self._restore(ledger, session, stopped)
+            with progress or nullcontext():
                 learner.train(env, total, session)
-                progress.update(env.transitions, env.mean_reward, force=True)
-        session.save()
-        evaluation = None if scope.watcher.reason else session.evaluate()
+                if progress is not None:
+                    progress.update(env.transitions, env.mean_reward, force=True)
+            session.save()
+            evaluation = None if scope.watcher.reason else session.evaluate()
         metrics = self._metrics(run, evaluation)
         if session.best_reward is not None:
             metrics["best_reward"] = session.best_reward
         session.announce(session.checkpoint, final=True)
-        session.close()
         in_sample = None if evaluation is None else evaluation.in_sample
         finish(ledger, scope, metrics=metrics, timesteps=learner.timesteps, in_sample=in_sample)
         return result_of(ledger.run(run.id))
 
-    def _restore(self, ledger: Ledger, session: TrainingSession, run: RunRow, checkpoint: str) -> None:
-        loaded = load_checkpoint(Path(checkpoint), expected_sha256=run.checkpoint_sha256)
+    def _restore(self, ledger: Ledger, session: TrainingSession, run: RunRow) -> None:
+        assert run.checkpoint is not None
+        loaded = load_checkpoint(Path(run.checkpoint), expected_sha256=run.checkpoint_sha256)
         how = session.restore(loaded)
         ledger.drop_beyond(run.id, loaded.checkpoint.timesteps)
         if run.best_checkpoint is not None and run.best_reward is not None:
@@ -267,7 +269,7 @@ class RLRuntime:
             refuse_if_halted(ledger, None)
             parent = ledger.run(run) if run is not None else self._run
             version, notices = self._version_to_judge(ledger, parent, strict=strict)
-            loaded = self._load(parent, checkpoint, target)
+            loaded = self._load(ledger, parent, checkpoint, target)
             window = arguments["window"] or self.spec.evaluation.window
             row = self._create_run(
                 ledger,
@@ -365,7 +367,9 @@ class RLRuntime:
             raise RunError(f"run {parent.id}", "; ".join(drift), "Leave --strict out to replay all the same.")
         return version, drift
 
-    def _load(self, parent: RunRow | None, checkpoint: str | int | None, target: str) -> LoadedCheckpoint | None:
+    def _load(
+        self, ledger: Ledger, parent: RunRow | None, checkpoint: str | int | None, target: str
+    ) -> LoadedCheckpoint | None:
         if isinstance(checkpoint, str) and checkpoint != "best" and not checkpoint.isdigit():
             loaded = load_checkpoint(Path(checkpoint))
             self._refuse_foreign(loaded)
@@ -374,12 +378,12 @@ class RLRuntime:
             assert self.spec.agent is not None
             if checkpoint is None and not self.spec.agent.resolve()[0].trains:  # type: ignore[attr-defined]
                 return None
-            raise CheckpointError(
+            raise RunError(
                 f"spec {self.spec.name!r}",
                 f"{target} needs a trained policy",
                 "Name a run, or a checkpoint folder with --checkpoint.",
             )
-        path, sha256 = self._checkpoint_of(parent, checkpoint)
+        path, sha256 = self._checkpoint_of(parent if checkpoint is None else _trained(ledger, parent), checkpoint)
         return load_checkpoint(path, expected_sha256=sha256)
 
     def _refuse_foreign(self, loaded: LoadedCheckpoint) -> None:
@@ -408,9 +412,7 @@ class RLRuntime:
         steps = CheckpointStore(self.settings.models_path).steps(run.id)
         if int(checkpoint) not in steps:
             kept = ", ".join(map(str, steps)) or "none"
-            raise CheckpointError(
-                f"checkpoint at step {checkpoint} of run {run.id}", "it is not kept", f"Kept: {kept}."
-            )
+            raise RunError(f"checkpoint at step {checkpoint} of run {run.id}", "it is not kept", f"Kept: {kept}.")
         return steps[int(checkpoint)], None
 
     # -- shared ---------------------------------------------------------------------------------------------------
@@ -492,6 +494,13 @@ def draw_seed(wanted: int | str | None, default: int) -> int:
             f"seed {wanted!r}", f"it is not a whole number from 0 to {LARGEST_SEED}", "Give such a number, or: random."
         )
     return int(wanted)
+
+
+def _trained(ledger: Ledger, run: RunRow) -> RunRow:
+    """The training run behind an evaluation or a replay: the one whose checkpoints they use."""
+    while run.target != "train" and run.parent_run_id is not None:
+        run = ledger.run(run.parent_run_id)
+    return run
 
 
 def _describe_env(env: Any) -> dict[str, Any]:

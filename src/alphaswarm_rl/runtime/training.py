@@ -283,8 +283,7 @@ class TrainingSession:
         return evaluation
 
     def close(self) -> None:
-        """Closes every environment."""
-        self.env.close()
+        """Closes the environments that the session opened."""
         if self._validation_env is not None:
             self._validation_env.close()
 

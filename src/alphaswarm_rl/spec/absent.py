@@ -69,6 +69,8 @@ def refuse_absent(spec: RLExperimentSpec) -> None:
                 f"it needs {field.part}, which is not part of this version",
                 "Leave it out.",
             )
+    if not _VERBS[spec.kind]:
+        raise _no_verb(spec)
     for name in ("env", "agent"):
         if getattr(spec, name) is None:
             raise SpecError(
@@ -82,9 +84,11 @@ def refuse_verb(spec: RLExperimentSpec, verb: str) -> None:
     if verb in allowed:
         return
     if not allowed:
-        raise PartNotHere(
-            f"spec kind {spec.kind!r}",
-            "the part that runs such specs is not part of this version",
-            "Use kind: training.",
-        )
+        raise _no_verb(spec)
     raise SpecError(f"spec kind {spec.kind!r}", f"it cannot be run with {verb!r}", f"It allows: {', '.join(allowed)}.")
+
+
+def _no_verb(spec: RLExperimentSpec) -> PartNotHere:
+    return PartNotHere(
+        f"spec kind {spec.kind!r}", "the part that runs such specs is not part of this version", "Use kind: training."
+    )

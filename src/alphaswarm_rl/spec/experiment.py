@@ -139,7 +139,7 @@ class RLExperimentSpec(FrozenModel):
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:
-            raise SpecError(source, explain(error), "Mend the spec; its fields are listed in docs/spec.md.") from error
+            raise SpecError(source, explain(error, cls), "See every field: rl spec show cartpole_ppo.") from error
 
     @classmethod
     def from_yaml_str(cls, text: str, *, source: str = "spec") -> RLExperimentSpec:

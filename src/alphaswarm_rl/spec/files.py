@@ -34,13 +34,18 @@ def load_spec(reference: str | Path) -> RLExperimentSpec:
 
 
 def load_specs_from_dir(folder: str | Path) -> LoadedSpecs:
-    """Every `*.yaml` and `*.yml` below a folder; a broken file is reported by name and hides no other."""
+    """Every `*.yaml` and `*.yml` below a folder; a broken file is reported by name and hides no other.
+
+    What is hidden, such as the home folder `.alphaswarm`, is passed over.
+    """
     root = Path(folder)
     if not root.is_dir():
         raise SpecError(f"folder {str(root)!r}", "it does not exist", "Check the path.")
     specs: dict[Path, RLExperimentSpec] = {}
     broken: dict[Path, AlphaSwarmError] = {}
     for path in sorted([*root.rglob("*.yaml"), *root.rglob("*.yml")]):
+        if any(part.startswith(".") for part in path.relative_to(root).parts):
+            continue
         try:
             specs[path] = RLExperimentSpec.from_yaml_path(path)
         except AlphaSwarmError as error:
