@@ -67,10 +67,12 @@ def test_its_json_schema_is_json_and_forbids_unknown_keys(cls):
 
 @every_component
 def test_it_is_in_the_reference_page(cls):
-    text = DOCS.read_text(encoding="utf-8")
-    assert f"`{cls.rl_alias}`" in text
+    _, heading, rest = DOCS.read_text(encoding="utf-8").partition(f"## {cls.rl_kind}-{cls.rl_alias}\n")
+    assert heading
+    section = rest.partition("\n## ")[0]
+    assert catalogue.describe(cls).description in section
     for name in cls.Config.model_fields:
-        assert f"`{name}`" in text
+        assert f"`{name}`" in section
 
 
 def test_every_module_with_components_is_an_entry_point_of_ours():
