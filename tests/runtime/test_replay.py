@@ -77,6 +77,12 @@ def test_a_spec_whose_agent_must_train_needs_a_checkpoint(settings):
         RLRuntime(tiny(), settings).evaluate()
 
 
+def test_an_evaluation_of_a_policy_that_learns_nothing_can_be_evaluated_again(settings):
+    first = RLRuntime(tiny(agent={"class": "random"}), settings).evaluate()
+    second = RLRuntime.from_run(first.run_id, settings).evaluate()
+    assert second.metrics == first.metrics
+
+
 @pytest.mark.parametrize("seed", ["-1", "x", 2**32])
 def test_a_seed_that_is_none_is_refused(train, settings, seed):
     runtime = RLRuntime.from_run(train().run_id, settings)

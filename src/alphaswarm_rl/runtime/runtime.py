@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alphaswarm_rl.core.contracts import Learner
-from alphaswarm_rl.core.errors import CheckpointError, RunError, SpecError
+from alphaswarm_rl.core.errors import RunError, SpecError
 from alphaswarm_rl.core.seeding import LARGEST_SEED, derived_seed
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
@@ -39,6 +39,7 @@ from alphaswarm_rl.runtime.fingerprints import (
 from alphaswarm_rl.runtime.media import save_gif
 from alphaswarm_rl.runtime.progress import ProgressBar
 from alphaswarm_rl.runtime.rollout import Evaluation, evaluate_learner
+from alphaswarm_rl.runtime.selection import Selection
 from alphaswarm_rl.runtime.training import EvaluationPhase, TrainingSession, record_evaluation
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refuse_verb
@@ -269,7 +270,8 @@ class RLRuntime:
             refuse_if_halted(ledger, None)
             parent = ledger.run(run) if run is not None else self._run
             version, notices = self._version_to_judge(ledger, parent, strict=strict)
-            loaded = self._load(ledger, parent, checkpoint, target)
+            store = CheckpointStore(self.settings.models_path)
+            loaded = Selection(ledger, store, self.spec).load(parent, checkpoint, verb=target)
             window = arguments["window"] or self.spec.evaluation.window
             row = self._create_run(
                 ledger,
@@ -367,54 +369,6 @@ class RLRuntime:
             raise RunError(f"run {parent.id}", "; ".join(drift), "Leave --strict out to replay all the same.")
         return version, drift
 
-    def _load(
-        self, ledger: Ledger, parent: RunRow | None, checkpoint: str | int | None, target: str
-    ) -> LoadedCheckpoint | None:
-        if isinstance(checkpoint, str) and checkpoint != "best" and not checkpoint.isdigit():
-            loaded = load_checkpoint(Path(checkpoint))
-            self._refuse_foreign(loaded)
-            return loaded
-        if parent is None:
-            assert self.spec.agent is not None
-            if checkpoint is None and not self.spec.agent.resolve()[0].trains:  # type: ignore[attr-defined]
-                return None
-            raise RunError(
-                f"spec {self.spec.name!r}",
-                f"{target} needs a trained policy",
-                "Name a run, or a checkpoint folder with --checkpoint.",
-            )
-        path, sha256 = self._checkpoint_of(parent if checkpoint is None else _trained(ledger, parent), checkpoint)
-        return load_checkpoint(path, expected_sha256=sha256)
-
-    def _refuse_foreign(self, loaded: LoadedCheckpoint) -> None:
-        ours = self.spec.canonical()
-        differing = [name for name in ("env", "obs", "agent") if loaded.spec.get(name) != ours[name]]
-        if differing:
-            raise CheckpointError(
-                f"checkpoint {str(loaded.checkpoint.path)!r}",
-                f"it was trained with another {' and '.join(differing)} than this spec has",
-                "Use a checkpoint of this spec, or the spec of this checkpoint.",
-            )
-
-    def _checkpoint_of(self, run: RunRow, checkpoint: str | int | None) -> tuple[Path, str | None]:
-        if run.removed_at is not None:
-            raise RunError(f"run {run.id}", "its files were removed", "Use another run.")
-        if checkpoint is None:
-            if run.checkpoint is None:
-                raise RunError(f"run {run.id}", "it has no checkpoint", "Use a run that trained.")
-            return Path(run.checkpoint), run.checkpoint_sha256
-        if checkpoint == "best":
-            if run.best_checkpoint is None:
-                raise RunError(
-                    f"run {run.id}", "it sought no best model", "Train with training.eval_during_training: true."
-                )
-            return Path(run.best_checkpoint), None
-        steps = CheckpointStore(self.settings.models_path).steps(run.id)
-        if int(checkpoint) not in steps:
-            kept = ", ".join(map(str, steps)) or "none"
-            raise RunError(f"checkpoint at step {checkpoint} of run {run.id}", "it is not kept", f"Kept: {kept}.")
-        return steps[int(checkpoint)], None
-
     # -- shared ---------------------------------------------------------------------------------------------------
 
     def _the_run(self) -> RunRow:
@@ -494,13 +448,6 @@ def draw_seed(wanted: int | str | None, default: int) -> int:
             f"seed {wanted!r}", f"it is not a whole number from 0 to {LARGEST_SEED}", "Give such a number, or: random."
         )
     return int(wanted)
-
-
-def _trained(ledger: Ledger, run: RunRow) -> RunRow:
-    """The training run behind an evaluation or a replay: the one whose checkpoints they use."""
-    while run.target != "train" and run.parent_run_id is not None:
-        run = ledger.run(run.parent_run_id)
-    return run
 
 
 def _describe_env(env: Any) -> dict[str, Any]:

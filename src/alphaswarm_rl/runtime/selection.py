@@ -1,0 +1,98 @@
+"""Which checkpoint a verb means: a run's last, its best, one of its steps, or a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alphaswarm_rl.core.errors import CheckpointError, RunError
+from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
+from alphaswarm_rl.spec import RLExperimentSpec
+
+#: The parts of a spec that a policy depends on.
+_OF_THE_POLICY = ("env", "obs", "agent")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Finds and loads checkpoints for one spec.
+
+    Attributes:
+        ledger: Where runs are looked up.
+        store: Where checkpoints lie.
+        spec: The spec whose policy is wanted.
+    """
+
+    ledger: Ledger
+    store: CheckpointStore
+    spec: RLExperimentSpec
+
+    def load(self, run: RunRow | None, wanted: str | int | None, *, verb: str) -> LoadedCheckpoint | None:
+        """The checkpoint, verified; None where the agent learns nothing and none is named.
+
+        Args:
+            run: The run whose checkpoint it is; None leaves only a folder.
+            wanted: `best`, a step, or a folder; None is the run's last.
+            verb: What it is wanted for.
+        """
+        if isinstance(wanted, str) and wanted != "best" and not wanted.isdigit():
+            return self._of_this_policy(load_checkpoint(Path(wanted)))
+        if wanted is None and (run is None or run.checkpoint is None) and not self._must_be_trained():
+            return None
+        if run is None:
+            raise RunError(
+                f"spec {self.spec.name!r}",
+                f"{verb} needs a trained policy",
+                "Name a run, or a checkpoint folder with --checkpoint.",
+            )
+        if wanted is None:
+            return self._last(run)
+        trained = self._trained(run)
+        _refuse_removed(trained)
+        return self._best(trained) if wanted == "best" else self._step(trained, int(wanted))
+
+    def _must_be_trained(self) -> bool:
+        assert self.spec.agent is not None
+        return bool(self.spec.agent.build().trains)
+
+    def _of_this_policy(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
+        ours = self.spec.canonical()
+        differing = [name for name in _OF_THE_POLICY if loaded.spec.get(name) != ours[name]]
+        if differing:
+            raise CheckpointError(
+                f"checkpoint {str(loaded.checkpoint.path)!r}",
+                f"it was trained with another {' and '.join(differing)} than this spec has",
+                "Use a checkpoint of this spec, or the spec of this checkpoint.",
+            )
+        return loaded
+
+    def _last(self, run: RunRow) -> LoadedCheckpoint:
+        _refuse_removed(self._trained(run))
+        if run.checkpoint is None:
+            raise RunError(f"run {run.id}", "it has no checkpoint", "Use a run that trained.")
+        return load_checkpoint(Path(run.checkpoint), expected_sha256=run.checkpoint_sha256)
+
+    def _best(self, run: RunRow) -> LoadedCheckpoint:
+        if run.best_checkpoint is None:
+            why, remedy = "it sought no best model", "Train with training.eval_during_training: true."
+            raise RunError(f"run {run.id}", why, remedy)
+        return load_checkpoint(Path(run.best_checkpoint))
+
+    def _step(self, run: RunRow, step: int) -> LoadedCheckpoint:
+        steps = self.store.steps(run.id)
+        if step not in steps:
+            kept = ", ".join(map(str, steps)) or "none"
+            raise RunError(f"checkpoint at step {step} of run {run.id}", "it is not kept", f"Kept: {kept}.")
+        return load_checkpoint(steps[step])
+
+    def _trained(self, run: RunRow) -> RunRow:
+        """The training run behind an evaluation or a replay: the one whose checkpoints they use."""
+        while run.target != "train" and run.parent_run_id is not None:
+            run = self.ledger.run(run.parent_run_id)
+        return run
+
+
+def _refuse_removed(run: RunRow) -> None:
+    if run.removed_at is not None:
+        raise RunError(f"run {run.id}", "its files were removed", "Use another run.")
