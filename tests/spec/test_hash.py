@@ -242,7 +242,13 @@ def test_no_field_is_left_untested(full_catalogue):
 
 @pytest.mark.parametrize("cls", catalogue.listing(), ids=lambda cls: f"{cls.rl_kind}:{cls.rl_alias}")
 def test_every_parameter_of_every_component_is_part_of_the_canonical_form(cls):
-    required = {"gymnasium": {"id": "CartPole-v1"}, "policy": {"policy": {"class": "random"}}}.get(cls.rl_alias, {})
+    required = {
+        "gymnasium": {"id": "CartPole-v1"},
+        "policy": {"policy": {"class": "random"}},
+        "csv": {"path": "bars.csv"},
+        "parquet": {"path": "bars.parquet"},
+        "frame": {"name": "bars"},
+    }.get(cls.rl_alias, {})
     assert set(canonical_fields(cls.Config.model_validate(required))) == set(cls.Config.model_fields)
 
 

@@ -103,7 +103,7 @@ def test_a_field_whose_part_is_not_there_is_refused(field, part):
         refuse_absent(spec)
 
 
-@pytest.mark.parametrize("slot", ["data_pipeline", "reward", "observation", "action", "ensembler", "trajectory_store"])
+@pytest.mark.parametrize("slot", ["reward", "observation", "action", "ensembler", "trajectory_store"])
 def test_a_component_of_a_kind_that_is_not_there_is_refused(slot):
     wrapped = "{spec: {class: x}}"
     with pytest.raises(SpecError, match="not there yet"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -42,6 +43,27 @@ class EnvRequest:
 def episode_key(phase: Phase, num_envs: int, env_idx: int, episode: int) -> tuple[int, int]:
     """The key of one environment's episode, which with the seed determines all its randomness."""
     return (env_idx, episode) if phase == "train" else (env_idx + episode * num_envs, 0)
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """Which market data is wanted.
+
+    Attributes:
+        window: The dates that may be traded.
+        warmup_bars: How many bars before `window.start` come along to be looked at; fewer where there are fewer.
+        seed: Seed of data that is made rather than read.
+        root: Folder that paths in a spec are relative to.
+        frames: Data frames that the caller handed in, by name.
+        symbols: The assets that are wanted, in this order; empty means all that the source has.
+    """
+
+    window: Window = field(default_factory=Window)
+    warmup_bars: int = 0
+    seed: int = 0
+    root: Path = field(default_factory=Path)
+    frames: Mapping[str, Any] = field(default_factory=dict)
+    symbols: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

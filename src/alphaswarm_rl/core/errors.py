@@ -66,6 +66,14 @@ class EnvError(AlphaSwarmError):
     """An environment that does not exist or cannot be built as asked."""
 
 
+class DataError(AlphaSwarmError):
+    """Market data that is wrong, missing or not there; the message names row, asset and column where there are any."""
+
+
+class BookError(AlphaSwarmError):
+    """Costs, margin or orders that no account can have."""
+
+
 class LedgerError(AlphaSwarmError):
     """The ledger's database cannot be used, or refuses."""
 

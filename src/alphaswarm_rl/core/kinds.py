@@ -10,7 +10,16 @@ from alphaswarm_rl.core.component import RLComponent
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
-    from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest, Learner, PolicyRequest, PolicyRunner, Window
+    from alphaswarm_rl.core.contracts import (
+        AgentRequest,
+        DataRequest,
+        EnvRequest,
+        Learner,
+        PolicyRequest,
+        PolicyRunner,
+        State,
+        Window,
+    )
 
 
 class EnvComponent(RLComponent):
@@ -105,8 +114,18 @@ class DataPipeline(RLComponent):
     rl_kind = "data_pipeline"
 
     @abc.abstractmethod
-    def build(self, window: Window) -> Any:
-        """The data of that window."""
+    def build(self, request: DataRequest) -> Any:
+        """The panel of that window with its warm-up bars, before any scaling."""
+
+    def fit(self, panel: Any) -> State:
+        """What is learnt from the training window alone; the runtime keeps it in the checkpoint. Here: nothing."""
+        from alphaswarm_rl.core.contracts import State
+
+        return State()
+
+    def apply(self, panel: Any, state: State) -> Any:
+        """The panel of any window as the agent sees it, by what was learnt in training. Here: as it is."""
+        return panel
 
 
 class Ensembler(RLComponent):

@@ -1,0 +1,37 @@
+"""Bars from a Parquet file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from alphaswarm_rl.data_pipelines.file_config import FileConfig
+from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
+from alphaswarm_rl.data_pipelines.source import below, panel_of_table, series_of_table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from alphaswarm_rl.core.contracts import DataRequest
+    from alphaswarm_rl.market.panel import MarketPanel
+
+
+class ParquetPipeline(PanelPipeline):
+    """Bars from a Parquet file, one row per bar and asset, or closes with one column per asset."""
+
+    rl_alias = "parquet"
+    rl_category = "files"
+
+    class Config(FileConfig):
+        """Parameters of a Parquet file."""
+
+    def load(self, request: DataRequest) -> MarketPanel:
+        """All bars of the file."""
+        from alphaswarm_rl.market.panel_files import read_parquet
+
+        return panel_of_table(read_parquet(below(request.root, self.config.path)), self.config)
+
+    def load_vix(self, request: DataRequest) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The series of `vix_path`."""
+        from alphaswarm_rl.market.panel_files import read_parquet
+
+        return series_of_table(read_parquet(below(request.root, self.config.vix_path)))

@@ -1,0 +1,93 @@
+"""What all data pipelines share: parameters, and the way from bars to a panel with features."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.kinds import DataPipeline
+from alphaswarm_rl.data_pipelines.feature_names import check_features, check_market_features
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from alphaswarm_rl.core.contracts import DataRequest, State
+    from alphaswarm_rl.market.panel import MarketPanel
+
+
+class PipelineConfig(ComponentConfig):
+    """Parameters of every data pipeline."""
+
+    features: list[str] = Field(
+        default_factory=list, description="Indicators to compute for each asset, such as macd, rsi_30 or close_30_sma."
+    )
+    market_features: list[str] = Field(
+        default_factory=list, description="Features of the whole market: turbulence, turbulence_N, vix."
+    )
+    scaler: Literal["none", "zscore", "minmax"] = Field(
+        "none", description="How features are scaled; fitted on the training window alone."
+    )
+    feature_dtype: Literal["float32", "float64"] = Field("float32", description="Type of the features.")
+    periods_per_year: float | None = Field(
+        None, gt=0, description="Bars in a year; null: judged by their distance and the weekdays that trade."
+    )
+
+    @field_validator("features")
+    @classmethod
+    def _known_features(cls, value: list[str]) -> list[str]:
+        return _checked(check_features, value)
+
+    @field_validator("market_features")
+    @classmethod
+    def _known_market_features(cls, value: list[str]) -> list[str]:
+        return _checked(check_market_features, value)
+
+
+class PanelPipeline(DataPipeline):
+    """A data pipeline that loads bars and lets the shared steps do the rest."""
+
+    @abc.abstractmethod
+    def load(self, request: DataRequest) -> MarketPanel:
+        """All bars that the source has up to the window's end, without computed features."""
+
+    def load_vix(self, request: DataRequest) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Labels and values of the VIX; a source that has none refuses."""
+        raise DataError(
+            "market feature 'vix'",
+            f"the data pipeline {self.rl_alias!r} has no such series",
+            "Leave it out, or use a pipeline that takes one: csv, parquet, frame, yahoo.",
+        )
+
+    def build(self, request: DataRequest) -> MarketPanel:
+        """The panel of the window with its warm-up bars and features, before scaling.
+
+        Features are computed over all bars before the window is cut, so that they do not start anew with it.
+        """
+        from alphaswarm_rl.data_pipelines.building import build_panel
+
+        return build_panel(self, request)
+
+    def fit(self, panel: MarketPanel) -> State:
+        """What the scaler learns from the training window."""
+        from alphaswarm_rl.data_pipelines.scaling import fit_scaler
+
+        return fit_scaler(self.config.scaler, panel)
+
+    def apply(self, panel: MarketPanel, state: State) -> MarketPanel:
+        """The panel with features scaled by what was learnt in training."""
+        from alphaswarm_rl.data_pipelines.scaling import apply_scaler
+
+        return apply_scaler(panel, state)
+
+
+def _checked(check: Any, names: list[str]) -> list[str]:
+    try:
+        check(names)
+    except DataError as error:
+        raise PydanticCustomError("feature", "{text}", {"text": str(error).rstrip(".")}) from error
+    return names

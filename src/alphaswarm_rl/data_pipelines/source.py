@@ -1,0 +1,83 @@
+"""What pipelines over tables of bars share: how the table is laid out, and what it is read as."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.data_pipelines.pipeline import PipelineConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from alphaswarm_rl.market.panel import MarketPanel
+
+
+class TableConfig(PipelineConfig):
+    """Parameters of a pipeline over a table of bars."""
+
+    layout: Literal["long", "wide"] = Field(
+        "long", description="long: one row per bar and asset; wide: one row per moment, one column of closes per asset."
+    )
+    asset: str | None = Field(None, description="Name of the only asset, where no column names it.")
+    feature_columns: list[str] = Field(default_factory=list, description="Columns to take as features as they are.")
+    adjust: bool = Field(False, description="Scale prices by adjusted close over close.")
+    adjusted: bool = Field(False, description="Whether prices already contain dividends and splits.")
+    stamp: Literal["open", "close"] = Field("open", description="What a timestamp labels: its bar's open or close.")
+
+    @model_validator(mode="after")
+    def _wide_has_closes_alone(self) -> TableConfig:
+        if self.layout == "wide" and (self.asset is not None or self.feature_columns or self.adjust):
+            raise ValueError("a wide table holds closes alone: leave asset, feature_columns and adjust out")
+        return self
+
+
+def panel_of_table(frame: Any, config: TableConfig) -> MarketPanel:
+    """The panel of a table."""
+    from alphaswarm_rl.market.panel import MarketPanel
+
+    if config.layout == "wide":
+        return MarketPanel.from_closes(
+            frame,
+            adjusted=config.adjusted,
+            stamp=config.stamp,
+            periods_per_year=config.periods_per_year,
+            feature_dtype=config.feature_dtype,
+        )
+    return MarketPanel.from_frame(
+        frame,
+        asset=config.asset,
+        features=config.feature_columns,
+        adjust=config.adjust,
+        adjusted=config.adjusted,
+        stamp=config.stamp,
+        periods_per_year=config.periods_per_year,
+        feature_dtype=config.feature_dtype,
+    )
+
+
+def series_of_table(frame: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Labels and closes of a table of one series."""
+    from alphaswarm_rl.market.panel_columns import by_meaning
+    from alphaswarm_rl.market.panel_frame import flat
+    from alphaswarm_rl.market.panel_parse import numbers_of, utc_of
+
+    frame = flat(frame)
+    columns = by_meaning(frame.columns)
+    for meaning in ("timestamp", "close"):
+        if meaning not in columns:
+            raise DataError(f"column {meaning!r}", "the VIX series has no such column", "Rename a column.")
+    return utc_of(frame[columns["timestamp"]], "timestamp"), numbers_of(frame[columns["close"]], "close")
+
+
+def below(root: Path, path: str) -> Path:
+    """The file of that relative path below the root; a path that leads out of it is refused."""
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or Path(path).is_absolute() or ".." in pure.parts or not pure.parts:
+        raise DataError(
+            f"the path {path!r}", "it leads out of the data folder", "Write it relative to that folder, without '..'."
+        )
+    return root / pure

@@ -1,0 +1,92 @@
+"""Moments and calendars: dates as UTC nanoseconds, the length of a bar, the number of bars in a year."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from alphaswarm_rl.core.errors import DataError
+
+#: What a user may write for a moment. Text is ISO; without a zone it is UTC.
+Moment = str | date | np.datetime64
+
+_DAY = 86_400.0
+_DAYS_PER_YEAR = 365.25
+_TRADING_DAYS = 252.0
+#: Years that nanoseconds in 64 bits hold; a date beyond them is beyond all data too.
+_FIRST_YEAR, _LAST_YEAR = 1678, 2261
+
+
+def moment(value: Moment) -> np.datetime64:
+    """The moment in UTC, in nanoseconds; a date is its midnight, and a time without a zone is UTC."""
+    if isinstance(value, np.datetime64):
+        exact: np.datetime64 = value.astype("datetime64[ns]")
+        return exact
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise DataError(f"the date {value!r}", "it is not a date in ISO form", "Write it as 2017-06-30.") from error
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    if value.year < _FIRST_YEAR:
+        return np.datetime64(f"{_FIRST_YEAR}-01-01", "ns")
+    if value.year > _LAST_YEAR:
+        return np.datetime64(f"{_LAST_YEAR}-12-31", "ns")
+    return np.datetime64(value, "ns")
+
+
+def bar_seconds(timestamps: np.ndarray[Any, Any]) -> float:
+    """The usual length of a bar in seconds: the median distance between two timestamps."""
+    return float(np.median(np.diff(timestamps).astype(np.int64))) / 1e9
+
+
+def periods_per_year(timestamps: np.ndarray[Any, Any]) -> float:
+    """How many bars a year has, judged by the timestamps alone.
+
+    - Bars more than a day and a half apart: 365.25 days over their distance, rounded (weekly 52, monthly 12).
+    - Daily bars (12 to 36 hours apart): 252; 313 where six weekdays trade, 365 where all seven do.
+    - Shorter bars: those days times the median number of bars in a day, the first and the last day left out because
+      they may be cut.
+
+    A weekday counts as traded when it has at least half as many bars in a day as the median day, so that the Sunday
+    evening of currencies does not make a week of six days.
+    """
+    spacing = bar_seconds(timestamps)
+    if spacing > 1.5 * _DAY:
+        return max(1.0, float(round(_DAYS_PER_YEAR * _DAY / spacing)))
+    days, counts = np.unique(timestamps.astype("datetime64[D]"), return_counts=True)
+    inner = counts[1:-1] if len(counts) > 2 else counts
+    per_day = float(np.median(inner))
+    # 1970-01-01 was a Thursday, the third weekday counted from Monday.
+    weekdays = (days.astype(np.int64) + 3) % 7
+    traded = {int(weekday) for weekday, count in zip(weekdays, counts, strict=True) if count >= 0.5 * per_day}
+    # A panel shorter than a week cannot show that the weekend is missing.
+    year = {7: 365.0, 6: 313.0}.get(len(traded), _TRADING_DAYS)
+    return year if spacing > 0.5 * _DAY else year * per_day
+
+
+def known_at(timestamps: np.ndarray[Any, Any], seconds: float, stamp: str) -> np.ndarray[Any, Any]:
+    """When everything about each bar is known: its close.
+
+    Args:
+        timestamps: Labels of the bars.
+        seconds: Length of a bar.
+        stamp: `open` where a label is the bar's start, `close` where it is its end.
+
+    Returns:
+        Moments of the same shape. A bar is over when the next one starts, however long bars usually are.
+    """
+    if stamp == "close":
+        return timestamps
+    ends = timestamps + np.timedelta64(round(seconds * 1e9), "ns")
+    ends[:-1] = np.minimum(ends[:-1], timestamps[1:])
+    return ends
+
+
+def shown(value: np.datetime64) -> str:
+    """The moment as text, without a time of day where it is midnight."""
+    text = str(value.astype("datetime64[s]"))
+    return text.removesuffix("T00:00:00")
