@@ -1,5 +1,6 @@
 """The page of invariants names tests that exist, and the one invariant that has no better home."""
 
+import ast
 import re
 
 import pytest

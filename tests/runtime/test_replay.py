@@ -72,6 +72,13 @@ def test_the_run_arguments_are_stored(train, settings, ledger):
     assert ledger.run(replayed.run_id).arguments == {"seed": 5, "episodes": 2, "deterministic": False}
 
 
+def test_overrides_are_stored_by_every_verb(settings, ledger):
+    overrides = {"seed": {"value": 5, "source": "flag --seed"}}
+    first = RLRuntime(tiny(agent={"class": "random"}), settings, overrides=overrides).evaluate(seed=5)
+    again = RLRuntime.from_run(first.run_id, settings, overrides=overrides).replay(seed=5)
+    assert ledger.run(first.run_id).overrides == ledger.run(again.run_id).overrides == overrides
+
+
 def test_a_spec_whose_agent_must_train_needs_a_checkpoint(settings):
     with pytest.raises(RunError, match="needs a trained policy"):
         RLRuntime(tiny(), settings).evaluate()

@@ -155,6 +155,18 @@ def test_model_dir_and_log_dir_say_where_files_go(train, tmp_path):
         assert ledger.run(result.run_id).name == "my run"
 
 
+def test_a_device_that_is_not_there_is_refused_and_the_row_keeps_the_one_that_is(train, tmp_path, ledger):
+    import torch
+
+    from alphaswarm_rl.core.errors import OptionError
+    from alphaswarm_rl.settings import InferSettings
+
+    assert ledger.run(train().run_id).device == ("cuda" if torch.cuda.is_available() else "cpu")
+    missing = "mps" if not torch.backends.mps.is_available() else "cuda"
+    with pytest.raises(OptionError, match=f"device '{missing}'"):
+        train(using=Settings(home=tmp_path / "home", infer=InferSettings(device=missing)))
+
+
 def test_threads_are_set_for_the_run_pinned_in_the_row_and_put_back(train, tmp_path):
     import torch
 

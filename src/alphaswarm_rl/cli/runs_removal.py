@@ -101,16 +101,11 @@ def _refuse(ledger: Ledger, row: RunRow, folder: Path, *, force: bool) -> None:
         raise RunError(what, f"it is {row.status}", f"Stop it first: rl halt {row.id} --reason TEXT.")
     if row.removed_at is not None:
         raise RunError(what, "its files were removed already", "Nothing is left to do.")
-    users = [other.id for other in ledger.runs(limit=None) if other.id != row.id and _stands_on(other, folder)]
+    users = [other.id for other in ledger.standing_on(str(folder)) if other.removed_at is None]
     if users and not force:
         raise RunError(
             what, f"its checkpoint is what {', '.join(users)} was judged by", "Remove those first, or give --force."
         )
-
-
-def _stands_on(run: RunRow, folder: Path) -> bool:
-    # Not only a child may: a replay of an evaluation has the evaluation as its parent.
-    return run.checkpoint is not None and Path(run.checkpoint).is_relative_to(folder)
 
 
 def _confirm(question: str, *, yes: bool) -> None:

@@ -67,7 +67,7 @@ def show(session: Session, spec_or_run: str) -> None:
         spec_or_run: A YAML file, a preset or a run.
     """
     found = spec_of(session, spec_or_run)
-    session.answer(found.canonical(), [found.to_yaml().rstrip("\n")])
+    session.answer(found.as_data(), [found.to_yaml().rstrip("\n")])
 
 
 @verb("diff", group=spec)

@@ -115,6 +115,10 @@ class Ledger:
         """The runs whose parent is this one, the oldest first."""
         return runs.children(self.engine, run_id)
 
+    def standing_on(self, folder: str) -> list[RunRow]:
+        """The runs that judged a policy by a checkpoint below that folder, whoever their parent is."""
+        return runs.standing_on(self.engine, folder)
+
     def update_run(self, run_id: str, **columns: Any) -> None:
         """Sets columns of a run; not its status, its identity or its holder."""
         runs.change(self.engine, run_id, **columns)

@@ -11,7 +11,7 @@ from typing import Any
 from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.runtime.events import EventBus, Sink, file_sink, ledger_sink
+from alphaswarm_rl.runtime.events import EventBus, Sink, file_sink, ledger_sink, log_sink
 from alphaswarm_rl.runtime.halting import HaltWatcher, halt_on_signals
 from alphaswarm_rl.settings import Settings
 
@@ -63,7 +63,7 @@ def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[S
     bus = EventBus(
         run.id,
         first_seq=ledger.next_seq(run.id),
-        sinks=[ledger_sink(ledger), file_sink(settings.logs_path / f"{run.id}.jsonl"), *sinks],
+        sinks=[ledger_sink(ledger), file_sink(settings.logs_path / f"{run.id}.jsonl"), log_sink, *sinks],
     )
     with (
         HaltWatcher(ledger, run.id, settings.ledger, checks=run.halt_checks) as watcher,
