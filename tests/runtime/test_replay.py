@@ -97,6 +97,27 @@ def test_a_seed_that_is_none_is_refused(train, settings, seed):
         runtime.replay(seed=seed)
 
 
+@pytest.mark.parametrize("arguments", [{"episodes": "3"}, {"episodes": 0}, {"new_window": ("2012", None)}])
+def test_arguments_of_the_wrong_kind_are_refused(train, settings, arguments):
+    runtime = RLRuntime.from_run(train().run_id, settings)
+    with pytest.raises(RunError):
+        runtime.replay(**arguments)
+
+
+def test_a_refused_replay_leaves_no_row(train, settings, ledger):
+    trained = train()
+    with pytest.raises(SpecError, match="has no dates"):
+        RLRuntime.from_run(trained.run_id, settings).replay(Window("2015-01-01"))
+    assert [row.id for row in ledger.runs()] == [trained.run_id]
+
+
+def test_the_halt_of_one_run_is_released_by_its_name(train, settings, ledger):
+    trained = train()
+    ledger.engage(trained.run_id, "why not", "tester")
+    with pytest.raises(RunError, match=f"rl halt {trained.run_id} --release"):
+        RLRuntime.from_run(trained.run_id, settings).resume()
+
+
 def test_unknown_runs_are_named(settings):
     with pytest.raises(RunError, match="nosuchrun"):
         RLRuntime.from_run("nosuchrun", settings)

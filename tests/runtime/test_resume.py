@@ -109,8 +109,8 @@ def test_only_training_runs_are_resumed(train, settings):
 
 
 def test_a_run_without_a_checkpoint_cannot_go_on(settings, ledger):
-    with pytest.raises(Exception, match="Nope"):
-        RLRuntime(tiny(env={"class": "gymnasium", "kwargs": {"id": "Nope-v0"}}), settings).train()
+    with pytest.raises(Exception, match="draws none"):
+        RLRuntime(tiny(evaluation={"render": True}), settings).train()
     with pytest.raises(RunError, match="no checkpoint"):
         RLRuntime.from_run(ledger.runs()[0].id, settings).resume()
 
@@ -198,7 +198,7 @@ def test_changed_code_and_surroundings_are_said(settings, ledger, monkeypatch):
     assert any("'agent:ppo': 1" in notice and "'agent:ppo': 2" in notice for notice in notices)
     trained = RLRuntime(tiny(training={"total_timesteps": 3000}), settings).train()
     assert trained.version_id == stopped.version_id
-    assert trained.notices == ["code differs: ppo 1 -> 2"]
+    assert "code differs: ppo 1 -> 2" in trained.notices
 
 
 def test_changed_data_are_refused(settings, monkeypatch):

@@ -37,7 +37,7 @@ def validate(session: Session, paths: tuple[str, ...]) -> None:
     broken = [finding for finding in findings if "error" in finding]
     lines = [_line(finding) for finding in findings]
     session.answer({"specs": findings, "broken": len(broken)}, lines or ["there is no YAML file"])
-    if broken:
+    if broken or not findings:
         raise click.exceptions.Exit(WRONG_INPUT)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from sqlalchemy import Engine
 
-from alphaswarm_rl.db.engine import open_engine, read
+from alphaswarm_rl.db.engine import damage, open_engine, read
 from alphaswarm_rl.db.schema import ensure_ready
 from alphaswarm_rl.ledger import components, events, halts, liveness, results, runs, specs
 from alphaswarm_rl.ledger.results import EvaluationPhase
@@ -60,6 +60,10 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def damage(self) -> str | None:
+        """What the database itself finds wrong with its file; None where it finds nothing."""
+        return damage(self.engine)
 
     # Specs and versions.
 

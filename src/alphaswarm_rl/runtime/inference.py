@@ -19,6 +19,7 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.options import effective_spec
 from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import LoadedCheckpoint, load_checkpoint
+from alphaswarm_rl.runtime.envelope import refuse_if_halted
 from alphaswarm_rl.runtime.fingerprints import resolve_device, torch_threads
 from alphaswarm_rl.runtime.selection import sha256_of_folder
 from alphaswarm_rl.settings import Settings
@@ -68,6 +69,7 @@ class Inference:
     def open(cls, settings: Settings, *, run: str | None = None, deterministic: bool = True) -> Inference:
         """The policy of the settings' model path, of a run, or of the newest run that has a checkpoint."""
         with Ledger.open(settings) as ledger:
+            refuse_if_halted(ledger, None)
             if run is None and settings.infer.model_path is not None:
                 path = settings.infer.model_path.expanduser()
                 loaded = load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
@@ -170,7 +172,11 @@ def _as_batch(observation: Any, space: spaces.Space[Any]) -> Any:
             )
         return {key: _as_batch(observation[key], part) for key, part in space.spaces.items()}
     try:
-        array = np.asarray(observation, dtype=space.dtype)
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # what does not fit the type becomes infinite, and is refused
+            exact = np.asarray(observation, dtype=np.float64)
+            array = exact.astype(space.dtype)
     except (TypeError, ValueError) as error:
         raise RunError(
             "the observation", f"it is not an array of numbers: {error}", f"Send one of shape {space.shape}."
@@ -179,4 +185,10 @@ def _as_batch(observation: Any, space: spaces.Space[Any]) -> Any:
         raise RunError("the observation", f"its shape is {array.shape}", f"Send one of shape {space.shape}.")
     if not np.isfinite(array).all():
         raise RunError("the observation", "it holds NaN or infinity", "Send finite numbers.")
+    if np.issubdtype(array.dtype, np.integer) and not (np.array_equal(exact, array) and _contains(space, array)):
+        raise RunError("the observation", f"it is not in {space}", "Send whole numbers of that range.")
     return array[None]
+
+
+def _contains(space: spaces.Space[Any], array: np.ndarray[Any, Any]) -> bool:
+    return bool(space.contains(array.item() if array.ndim == 0 else array))

@@ -16,6 +16,7 @@ from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
 from alphaswarm_rl.runtime.opening import (
     RunContext,
+    check_request,
     component_drift,
     create_run,
     describe_env,
@@ -42,8 +43,10 @@ class Arguments:
     deterministic: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.episodes is not None and self.episodes < 1:
-            raise RunError(f"{self.episodes} episodes", "a policy is judged by at least one", "Give a larger number.")
+        if self.episodes is not None and (not isinstance(self.episodes, int) or self.episodes < 1):
+            raise RunError(f"{self.episodes!r} episodes", "a policy is judged by one or more", "Give a whole number.")
+        if self.window is not None and not isinstance(self.window, Window):
+            raise RunError(f"window {self.window!r}", "it is no Window", "Write Window(start, end) with ISO dates.")
 
     def as_dict(self) -> dict[str, Any]:
         """What was given, as the row keeps it."""
@@ -68,6 +71,7 @@ def judge(
     store = CheckpointStore(context.settings.models_path)
     loaded = Selection(ledger, store, spec).load(parent, arguments.checkpoint, verb=verb)
     window = arguments.window or spec.evaluation.window
+    check_request(context, window)
     run = create_run(
         context,
         ledger,

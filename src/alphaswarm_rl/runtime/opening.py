@@ -80,6 +80,13 @@ def create_run(
     )
 
 
+def check_request(context: RunContext, window: Window) -> None:
+    """Refuses what can be refused before there is a run: a wrong request leaves no row."""
+    builder = Builder(context.spec, seed=0, device="cpu")
+    builder.env.notices()  # resolves its name
+    builder.refuse_window(window)
+
+
 def start(context: RunContext, ledger: Ledger, scope: RunScope, window: Window) -> Builder:
     """The builder of a run, after its first two events; data that changed since the run began are refused."""
     run = scope.run

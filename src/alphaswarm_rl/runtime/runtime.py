@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,16 @@ from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refus
 
 __all__ = ["RLRuntime", "RunFailed", "RunResult"]
 
+#: One verb at a time in a process: torch's threads and the global generators that Stable-Baselines3 draws from are the
+#: process's, and two runs that shared them would not repeat themselves. Runs side by side are processes.
+_one_at_a_time = threading.RLock()
+
 
 class RLRuntime:
     """Runs one spec.
 
     Args:
-        spec: The spec, its YAML file, or the name of a preset.
+        spec: The spec, its data, its YAML file, or the name of a preset.
         settings: Where it runs; None reads the environment and the settings file, whose defaults need no server.
         overrides: What flags and environment variables changed, stored in the run row.
         progress: Whether a progress bar is shown on standard error.
@@ -36,14 +41,14 @@ class RLRuntime:
 
     def __init__(
         self,
-        spec: RLExperimentSpec | str | Path,
+        spec: RLExperimentSpec | Mapping[str, Any] | str | Path,
         settings: Settings | None = None,
         *,
         overrides: Mapping[str, Any] | None = None,
         progress: bool = False,
         sinks: Sequence[Sink] = (),
     ) -> None:
-        self.spec = spec if isinstance(spec, RLExperimentSpec) else load_spec(spec)
+        self.spec = _as_spec(spec)
         self.settings = load_settings({}, os.environ) if settings is None else settings
         self._context = RunContext(self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks))
         self._run: RunRow | None = None
@@ -90,14 +95,14 @@ class RLRuntime:
             seed: Seed of this run; `random` draws one and pins it; None takes the spec's.
         """
         refuse_verb(self.spec, "train")
-        with Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with _one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             return training.train(self._context, ledger, seed=seed)
 
     def resume(self) -> RunResult:
         """Goes on with an interrupted, halted or failed training run, in its own row, from its last checkpoint."""
         if self._run is None:
             raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
-        with Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with _one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             return training.resume(self._context, ledger, self._run.id)
 
     def evaluate(
@@ -144,6 +149,12 @@ class RLRuntime:
         self, verb: judging.JudgingVerb, run: str | None, arguments: judging.Arguments, *, strict: bool
     ) -> RunResult:
         refuse_verb(self.spec, verb)
-        with Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with _one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             parent = self._run if run is None else ledger.run(run)
             return judging.judge(self._context, ledger, verb, parent, arguments, strict=strict)
+
+
+def _as_spec(spec: RLExperimentSpec | Mapping[str, Any] | str | Path) -> RLExperimentSpec:
+    if isinstance(spec, RLExperimentSpec):
+        return spec
+    return load_spec(spec) if isinstance(spec, str | Path) else RLExperimentSpec.from_data(spec)

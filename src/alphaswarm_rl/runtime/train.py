@@ -15,6 +15,7 @@ from alphaswarm_rl.runtime.episodes import EpisodeTracker
 from alphaswarm_rl.runtime.opening import (
     RunContext,
     changed_surroundings,
+    check_request,
     create_run,
     describe_env,
     draw_seed,
@@ -29,6 +30,7 @@ from alphaswarm_rl.runtime.training import TrainingSession
 def train(context: RunContext, ledger: Ledger, *, seed: int | str | None) -> RunResult:
     """Opens a run of the spec's version and trains."""
     refuse_if_halted(ledger, None)
+    check_request(context, context.spec.training.window)
     run = create_run(
         context,
         ledger,
@@ -57,12 +59,19 @@ def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | Non
     with run_scope(ledger, run, context.settings, context.sinks) as scope:
         builder = start(context, ledger, scope, training.window)
         env = builder.build_env("env", num_envs=training.n_envs, phase="train", window=training.window)
+        _check_evaluation(builder)
         with closing(EpisodeTracker(env)) as tracker:
             scope.bus.emit("env.built", **describe_env(tracker))
             learner = builder.build_learner(tracker, training=True)
             scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume)
             _train_and_judge(context, ledger, scope, builder, tracker, learner, stopped)
     return result_of(ledger.run(run.id))
+
+
+def _check_evaluation(builder: Builder) -> None:
+    """Builds what the end will need and throws it away: an evaluation that cannot be had is refused now."""
+    judged = builder.spec.evaluation
+    builder.build_env("evaluate", num_envs=1, phase="evaluate", window=judged.window, render=judged.render).close()
 
 
 def _train_and_judge(
@@ -98,12 +107,17 @@ def _train_and_judge(
             if progress is not None:
                 progress.update(env.transitions, env.mean_reward, force=True)
         session.save()
+        if not scope.watcher.reason:
+            session.validate_the_last()
         evaluation = None if scope.watcher.reason else session.evaluate()
     metrics = run_metrics(context, scope.run, evaluation)
     if session.best_reward is not None:
         metrics["best_reward"] = session.best_reward
     session.announce(session.checkpoint, final=True)
     in_sample = None if evaluation is None else evaluation.in_sample
+    if learner.timesteps > total:
+        notice = f"trained {learner.timesteps - total} transitions more than {total}: rollouts are whole"
+        ledger.update_run(scope.run.id, notices=[*(ledger.run(scope.run.id).notices or []), notice])
     finish(ledger, scope, metrics=metrics, timesteps=learner.timesteps, in_sample=in_sample)
 
 

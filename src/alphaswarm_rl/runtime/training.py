@@ -230,6 +230,11 @@ class TrainingSession:
             self.ledger.update_run(self.run_id, best_checkpoint=str(self.best.path), best_reward=reward)
             self.announce(self.best, best=True)
 
+    def validate_the_last(self) -> None:
+        """Lets the last model compete for the best one too, where the intervals missed it."""
+        if self._evaluate_every is not None and self._validated_at != self.learner.timesteps:
+            self.validate()
+
     def evaluate(self) -> Evaluation | None:
         """The final evaluation on the evaluation window, which chooses nothing."""
         spec = self.spec
