@@ -19,7 +19,14 @@ CONTESTANTS = {
     "import alphaswarm_rl": [sys.executable, "-c", "import alphaswarm_rl"],
     "rl --help": [sys.executable, "-m", "alphaswarm_rl.cli", "--help"],
 }
+HEAVY = {"torch", "pandas", "sqlalchemy", "mlflow"}
 MOST_SECONDS = {"import alphaswarm_rl": 0.3, "rl --help": 0.6}
+
+
+def loaded_modules(command: list[str]) -> set[str]:
+    """Top-level modules that a command imports, as the interpreter itself reports them."""
+    done = subprocess.run([command[0], "-X", "importtime", *command[1:]], check=True, capture_output=True, text=True)
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines() if "|" in line}
 
 
 def main() -> int:
@@ -34,6 +41,10 @@ def main() -> int:
             started = time.perf_counter()
             subprocess.run(command, check=True, capture_output=True)
             times[name].append(time.perf_counter() - started)
+    for name, command in CONTESTANTS.items():
+        heavy = HEAVY & loaded_modules(command)
+        if heavy:
+            raise SystemExit(f"{name} loads {', '.join(sorted(heavy))}")
     medians = {name: statistics.median(values) for name, values in times.items()}
     passed = all(medians[name] <= most for name, most in MOST_SECONDS.items())
     if arguments.json:

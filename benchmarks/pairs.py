@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+#: Fewer do not make an interval.
+FEWEST_PAIRS = 11
+
 #: Student's t for a two-sided 90 % interval, by degrees of freedom.
 _T_90 = {10: 1.812, 11: 1.796, 12: 1.782, 13: 1.771, 14: 1.761, 15: 1.753, 20: 1.725, 30: 1.697}
 

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from pairs import interleave, machine, ratio
+from pairs import FEWEST_PAIRS, interleave, machine, ratio
 
 MOST = 1.05
 PPO = {"n_steps": 256, "batch_size": 64, "n_epochs": 10, "learning_rate": 3e-4}
@@ -54,6 +54,8 @@ def main() -> int:
     parser.add_argument("--timesteps", type=int, default=20_480)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.pairs < FEWEST_PAIRS:
+        parser.error(f"an interval needs at least {FEWEST_PAIRS} pairs")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as home:
         times = interleave(

@@ -65,7 +65,7 @@ def test_the_worked_example(rl):
 
 
 def test_a_failing_run_ends_in_error(tmp_path):
-    (tmp_path / "spec.yaml").write_text(SPEC.replace("CartPole-v1", "Nothing-v0"))
+    (tmp_path / "spec.yaml").write_text(SPEC.replace("id: CartPole-v1", "id: CartPole-v1, kwargs: {nothing: 1}"))
 
     def call(*arguments):
         command = [sys.executable, "-m", "alphaswarm_rl.cli", *arguments, "--json"]

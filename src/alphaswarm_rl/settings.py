@@ -98,7 +98,7 @@ class LedgerSettings(FrozenModel):
     episode_rate: float = Field(
         100.0, gt=0, description="Episodes per 1,000 transitions above which a batch of episodes is stored as one row."
     )
-    halt_poll_seconds: float = Field(0.25, gt=0, description="Seconds between two looks at the kill switch.")
+    halt_poll_seconds: float = Field(0.25, gt=0, le=5, description="Seconds between two looks at the kill switch.")
     halt_silence_seconds: float = Field(
         30.0, gt=0, description="Seconds without an answer from the kill switch after which training halts."
     )

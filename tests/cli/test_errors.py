@@ -60,13 +60,14 @@ def test_an_internal_error_asks_for_debug(rl, monkeypatch, random_spec):
 
 def test_a_run_that_fails_says_which(rl, tmp_path):
     path = tmp_path / "nowhere.yaml"
-    path.write_text("name: nowhere\nenv: {class: gymnasium, kwargs: {id: Nowhere-v0}}\nagent: {class: random}\n")
+    env = "{class: gymnasium, kwargs: {id: CartPole-v1, kwargs: {nothing: 1}}}"
+    path.write_text(f"name: nowhere\nenv: {env}\nagent: {{class: random}}\n")
     answer = rl("train", path, "--json")
     assert answer.code == 2
     assert answer.error["type"] == "EnvError"
     shown = rl("runs", "show", answer.error["run_id"], "--json").json["run"]
     assert shown["status"] == "failed"
-    assert "Nowhere-v0" in shown["error"]
+    assert "CartPole-v1" in shown["error"]
 
 
 def test_an_unknown_variable_of_ours_is_an_error(rl, monkeypatch):

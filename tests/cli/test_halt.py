@@ -26,3 +26,11 @@ def test_wrong_input(rl):
     assert rl("halt", "--release", "--reason", "x").code == 2
     assert rl("halt", "--reason", " ").code == 2
     assert rl("halt", "deadbeef", "--reason", "x").code == 2
+
+
+def test_the_log_tells_who_halted_and_released_what(rl):
+    rl("halt", "--reason", "drill")
+    rl("halt", "--release", "--reason", "over")
+    entries = rl("halt", "--log", "--json").json
+    assert [(entry["action"], entry["reason"]) for entry in entries] == [("engage", "drill"), ("release", "over")]
+    assert rl("halt", "--log", "--status").code == 2

@@ -53,16 +53,19 @@ def test_a_folder_as_the_model(rl, trained):
 
 
 def test_episodes_are_those_of_the_runs_evaluation(rl, trained):
-    episodes = lines(rl("infer", "--run", trained["run_id"], "--episodes", 3))
-    assert [episode["episode"] for episode in episodes] == [0, 1, 2]
-    mean = sum(episode["reward"] for episode in episodes) / 3
-    assert mean == pytest.approx(trained["metrics"]["mean_reward"])
-    assert episodes[0]["checkpoint_sha256"] == trained["checkpoint_sha256"]
+    answers = lines(rl("infer", "--run", trained["run_id"], "--episodes", 3))
+    returns = [sum(answer["reward"] for answer in answers if answer["episode"] == episode) for episode in range(3)]
+    evaluated = rl("evaluate", trained["run_id"], "--episodes", 3, "--json").json
+    assert sum(returns) / 3 == evaluated["metrics"]["mean_reward"]
+    assert [answer["step"] for answer in answers if answer["episode"] == 0] == list(range(int(returns[0])))
+    assert [answer["episode"] for answer in answers if answer["ends"]] == [0, 1, 2]
+    assert {answer["action"] for answer in answers} <= {0, 1}
+    assert {answer["checkpoint_sha256"] for answer in answers} == {trained["checkpoint_sha256"]}
 
 
 def test_episodes_of_another_environment(rl, trained):
     answer = rl("infer", "--episodes", 2, "--env", "CartPole-v1", "--no-deterministic")
-    assert len(lines(answer)) == 2
+    assert sum(line["ends"] for line in lines(answer)) == 2
     other = rl("infer", "--episodes", 2, "--env", "MountainCar-v0")
     assert other.code == 2
     assert "observation space" in other.err

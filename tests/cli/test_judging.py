@@ -121,3 +121,13 @@ def test_a_tampered_checkpoint(rl, trained):
     answer = rl("replay", trained["run_id"], "--json")
     assert answer.code == 1
     assert "changed" in answer.error["why"]
+
+
+def test_where_the_arguments_come_from_is_said_and_stored(rl, trained, monkeypatch):
+    monkeypatch.setenv("RL_EVAL_EPISODES", "2")
+    answer = rl("evaluate", trained["run_id"], "--seed", "5", "--json")
+    assert answer.json["overrides"] == {
+        "seed": {"value": 5, "source": "flag --seed"},
+        "episodes": {"value": 2, "source": "ENV RL_EVAL_EPISODES"},
+    }
+    assert "(flag --seed)" in answer.err

@@ -71,7 +71,8 @@ def test_gc(rl, trained, home):
     planned = rl("runs", "gc", "--dry-run", "--json").json
     assert planned["bytes"] == 200
     assert half.exists()
-    done = rl("runs", "gc", "--json").json
+    assert rl("runs", "gc").code == 2  # nobody can be asked
+    done = rl("runs", "gc", "--yes", "--json").json
     assert [folder["path"] for folder in done["folders"]] == [folder["path"] for folder in planned["folders"]]
     assert not half.exists()
     assert not unknown.parent.exists()
@@ -80,3 +81,10 @@ def test_gc(rl, trained, home):
     assert foreign_too.exists()
     assert Path(trained["checkpoint"]).exists()
     assert rl("runs", "gc").out == "freed 0 B\n"
+
+
+def test_gc_with_another_ledger_is_refused(rl, trained, home, tmp_path):
+    answer = rl("runs", "gc", "--yes", "--db-url", f"sqlite:///{tmp_path}/other.db")
+    assert answer.code == 2
+    assert "another ledger" in answer.err
+    assert (home / "models" / trained["run_id"]).is_dir()

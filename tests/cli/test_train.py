@@ -100,3 +100,10 @@ def test_the_event_log_is_gapless(rl, trained):
     assert [event["stage"] for event in events][:4] == ["start", "data.loaded", "env.built", "agent.built"]
     assert events[-1]["stage"] == "done"
     assert json.dumps(events)
+
+
+@pytest.mark.parametrize(("level", "seen"), [("error", set()), ("info", {"done"}), ("debug", {"done", "env.built"})])
+def test_the_log_level_says_which_lines_are_written(random_spec, level, seen):
+    answer = finished(start("train", random_spec, "--json", "--log-level", level))
+    for stage in ("done", "env.built"):
+        assert (f": {stage} (" in answer.err) == (stage in seen)

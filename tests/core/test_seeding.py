@@ -1,5 +1,7 @@
 import numpy as np
+import pytest
 
+from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.seeding import derived_seed, generator
 from alphaswarm_rl.core.window import Window
 
@@ -21,6 +23,12 @@ def test_derived_seeds_are_the_same_on_every_machine():
         607646315,
         2531836003,
     ]
+
+
+@pytest.mark.parametrize("date", ["foo", "2024-13-01", 5])
+def test_a_window_takes_iso_dates_alone(date):
+    with pytest.raises(SpecError, match="not an ISO date"):
+        Window(date)
 
 
 def test_windows_overlap_when_they_share_a_moment():

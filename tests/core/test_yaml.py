@@ -72,6 +72,11 @@ def test_an_anchor_that_contains_itself_is_refused():
         load_yaml("a: &a [*a]")
 
 
+def test_nesting_without_end_is_an_error():
+    with pytest.raises(SpecError, match="too deeply"):
+        load_yaml("{a: " * 3000 + "}" * 3000)
+
+
 def test_broken_yaml_names_the_line():
     with pytest.raises(SpecError, match="line 2"):
         load_yaml("a: 1\n b: [")

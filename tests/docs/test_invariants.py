@@ -23,19 +23,3 @@ def test_every_invariant_has_a_name_of_its_own_and_a_test():
     names = [row[0].removeprefix("| ") for row in rows]
     assert len(names) == len(set(names))
     assert len(_NAMED.findall(INVARIANTS)) == len(names)
-
-
-def test_only_the_runtime_trains():
-    package = ROOT / "src" / "alphaswarm_rl"
-    found = []
-    for path in package.rglob("*.py"):
-        if path.relative_to(package).parts[0] in ("runtime", "agents"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            owner = ast.unparse(node.func.value)
-            through_the_door = owner == "runtime" or owner.startswith("RLRuntime")
-            if node.func.attr in ("train", "learn") and not through_the_door:
-                found.append(f"{path.relative_to(package)}:{node.lineno}: {ast.unparse(node)}")
-    assert found == []

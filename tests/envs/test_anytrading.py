@@ -9,7 +9,7 @@ import pytest
 from gym_anytrading.datasets import FOREX_EURUSD_1H_ASK, STOCKS_GOOGL
 
 from alphaswarm_rl.core.contracts import EnvRequest, Window
-from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.errors import EnvError, SpecError
 
 from .contract import check_vector_env
 from .toys import build, component
@@ -104,7 +104,7 @@ def test_two_bars_are_enough_for_an_episode_of_one_step():
 
 
 def test_a_date_that_is_none_is_an_error():
-    with pytest.raises(EnvError, match="ISO"):
+    with pytest.raises(SpecError, match="ISO"):
         in_window("stocks-v0", "03.01.2012")
 
 

@@ -10,14 +10,20 @@ MAY = ("runtime", "agents")
 
 
 def forbidden_calls(source):
-    """Lines that call `.learn(...)`, or `.train(...)` with positional arguments as only a learner takes them."""
+    """Lines that call `.train(...)` or `.learn(...)` on anything but a runtime."""
     return [
         node.lineno
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and (node.func.attr == "learn" or (node.func.attr == "train" and node.args))
+        and node.func.attr in ("train", "learn")
+        and not _is_the_runtime(node.func)
     ]
+
+
+def _is_the_runtime(call):
+    owner = ast.unparse(call.value)
+    return call.attr == "train" and (owner == "runtime" or owner.startswith("RLRuntime"))
 
 
 def test_nobody_else_trains():
@@ -30,7 +36,9 @@ def test_nobody_else_trains():
     assert found == {}
 
 
-@pytest.mark.parametrize("source", ["model.learn(100)", "agent.train(env, 100, hooks)", "x.y.learn(total_timesteps=5)"])
+@pytest.mark.parametrize(
+    "source", ["model.learn(100)", "agent.train(env, 100, hooks)", "x.y.learn(total_timesteps=5)", "policy.train()"]
+)
 def test_the_search_finds_what_it_is_for(source):
     assert forbidden_calls(source) == [1]
 

@@ -30,7 +30,7 @@ class SampleSpec:
     def exec_hash(self) -> str:
         return hashlib.sha256(f"{self.number}".encode()).hexdigest()
 
-    def canonical(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         return {"slug": self.slug, "number": self.number, "rate": 3e-4, "nothing": None}
 
     def to_yaml(self) -> str:

@@ -19,7 +19,7 @@ def test_a_new_spec_becomes_version_one(ledger: Ledger) -> None:
     assert spec.spec_yaml == SampleSpec().to_yaml()
     assert spec.annotations == ["demo"]
     assert (version.version, version.spec_id, version.notes, version.created_by) == (1, spec.id, "first", "ann")
-    assert version.payload == SampleSpec().canonical()
+    assert version.payload == SampleSpec().as_data()
     assert version.component_versions == {"agent:ppo": 1}
     assert ledger.version(version.id) == version
 

@@ -78,6 +78,16 @@ def test_a_new_agent_takes_over_what_was_chosen_and_known():
     assert "options_test_old -> options_test_new" in notice
 
 
+def test_a_name_that_means_something_else_is_left_behind_and_said():
+    base = RLExperimentSpec.from_data(
+        {"name": "x", "agent": {"class": "ppo", "kwargs": {"n_steps": 256, "net_arch": [32]}}}
+    )
+    effective = effective_spec(base, {"agent.algorithm": "dqn"}, {})
+    assert effective.spec.agent.kwargs["n_steps"] == 1  # steps of a return, not of a rollout
+    assert effective.spec.agent.kwargs["net_arch"] == [32]
+    assert "n_steps=256" in effective.notices[0]
+
+
 def test_the_same_agent_keeps_its_parameters():
     base = old(width=16, only_here=5)
     assert effective_spec(base, {"agent.algorithm": "options_test_old"}, {}).spec == base

@@ -11,6 +11,7 @@ from alphaswarm_rl.core.errors import CheckpointError, RunError
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.checkpoints import CheckpointStore, load_checkpoint
 from alphaswarm_rl.runtime.inference import Inference
+from tests.runtime.conftest import tiny
 
 STATES = {
     "learner": State({"w": np.arange(6, dtype=np.float32).reshape(2, 3), "scalar": np.array(2.5)}, {"count": 3}),
@@ -162,24 +163,43 @@ def test_a_checkpoint_of_another_agent_is_refused(train, settings):
         RLRuntime.from_run(mine.run_id, settings).evaluate(checkpoint=other.checkpoint)
 
 
-def test_a_replay_of_an_evaluation_holds_the_checkpoint_too(train, settings, ledger):
-    from alphaswarm_rl.runtime.training import descendants
+def test_a_consistently_forged_best_or_step_is_refused_too(train, settings):
+    """Tensors and manifest changed together: only the ledger's own record can tell."""
+    import hashlib
 
-    trained = train()
-    evaluated = RLRuntime.from_run(trained.run_id, settings).evaluate()
-    replayed = RLRuntime.from_run(evaluated.run_id, settings).replay(seed=1)
-    assert [row.id for row in descendants(ledger, trained.run_id)] == [evaluated.run_id, replayed.run_id]
-    assert replayed.checkpoint == trained.checkpoint
+    result = train(training={"eval_during_training": True, "eval_freq": 256})
+    folder = Path(result.best_checkpoint)
+    tensors = bytearray((folder / "state.safetensors").read_bytes())
+    tensors[-1] ^= 1
+    (folder / "state.safetensors").write_bytes(tensors)
+    manifest = json.loads((folder / "checkpoint.json").read_text())
+    manifest["files"]["state.safetensors"] = hashlib.sha256(tensors).hexdigest()
+    (folder / "checkpoint.json").write_text(json.dumps(manifest, sort_keys=True, indent=1))
+    load_checkpoint(folder)  # consistent in itself
+    runtime = RLRuntime.from_run(result.run_id, settings)
+    for wanted in ("best", int(folder.name), str(folder)):
+        with pytest.raises(CheckpointError, match="ledger recorded"):
+            runtime.replay(checkpoint=wanted)
 
 
-def test_a_checkpoint_that_a_replay_used_is_never_pruned(train, settings, ledger, tmp_path):
+def test_a_checkpoint_that_the_ledger_never_saw_is_refused(train, settings):
+    result = train()
+    CheckpointStore(settings.models_path).save(result.run_id, 999999, STATES, spec={}, seed=0)
+    with pytest.raises(CheckpointError, match="no record"):
+        RLRuntime.from_run(result.run_id, settings).replay(checkpoint=999999)
+
+
+def test_a_checkpoint_that_anything_was_judged_by_is_never_pruned(settings, ledger):
+    """A replay of an evaluation, of a run that is resumed afterwards and goes on saving and pruning."""
     from alphaswarm_rl.settings import StoreSettings
+    from tests.runtime.test_resume import halted_run
 
     using = settings.model_copy(update={"store": StoreSettings(checkpoint_freq=128, keep_last=1)})
-    spec_result = train(using=using)
-    replayed = RLRuntime.from_run(spec_result.run_id, using).replay(seed=5)
-    store = CheckpointStore(using.models_path)
-    held = [Path(child.checkpoint) for child in ledger.children(spec_result.run_id)]
-    store.save(spec_result.run_id, 999999, STATES, spec={}, seed=0)
-    store.prune(spec_result.run_id, keep_last=1, held=held)
-    assert Path(replayed.checkpoint).exists()
+    stopped = halted_run(tiny(training={"total_timesteps": 3000}), using)
+    evaluated = RLRuntime.from_run(stopped.run_id, using).evaluate()
+    replayed = RLRuntime.from_run(evaluated.run_id, using).replay(seed=1)
+    assert replayed.checkpoint == stopped.checkpoint
+    resumed = RLRuntime.from_run(stopped.run_id, using).resume()
+    assert resumed.checkpoint != stopped.checkpoint
+    kept = CheckpointStore(using.models_path).steps(stopped.run_id)
+    assert sorted(map(str, kept.values())) == sorted([replayed.checkpoint, resumed.checkpoint])

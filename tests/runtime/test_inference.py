@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl.core.errors import CheckpointError, RunError
+from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.runtime.inference import Inference
@@ -56,6 +57,29 @@ def test_an_observation_that_does_not_fit_is_explained(train, settings, observat
     inference = Inference.open(settings)
     with pytest.raises(RunError, match="observation"):
         inference.answer(observation)
+
+
+@pytest.mark.parametrize("observation", [99, 1.5, -1, [3]])
+def test_a_discrete_observation_must_be_in_its_space(train, settings, observation):
+    train(env={"class": "gymnasium", "kwargs": {"id": "FrozenLake-v1"}})
+    inference = Inference.open(settings)
+    assert inference.answer(3).action in range(4)
+    with pytest.raises(RunError, match="observation"):
+        inference.answer(observation)
+
+
+def test_a_number_too_large_for_its_type_is_refused(train, settings):
+    train()
+    with pytest.raises(RunError, match="infinity"):
+        Inference.open(settings).answer([1e40, 0, 0, 0])
+
+
+def test_nothing_answers_while_the_kill_switch_is_engaged(train, settings):
+    train()
+    with Ledger.open(settings) as ledger:
+        ledger.engage("*", "stop", "tester")
+    with pytest.raises(RunError, match="kill switch"):
+        Inference.open(settings)
 
 
 def test_without_any_run_there_is_nothing_to_answer_with(settings):

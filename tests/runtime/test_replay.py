@@ -72,6 +72,13 @@ def test_the_run_arguments_are_stored(train, settings, ledger):
     assert ledger.run(replayed.run_id).arguments == {"seed": 5, "episodes": 2, "deterministic": False}
 
 
+def test_overrides_are_stored_by_every_verb(settings, ledger):
+    overrides = {"seed": {"value": 5, "source": "flag --seed"}}
+    first = RLRuntime(tiny(agent={"class": "random"}), settings, overrides=overrides).evaluate(seed=5)
+    again = RLRuntime.from_run(first.run_id, settings, overrides=overrides).replay(seed=5)
+    assert ledger.run(first.run_id).overrides == ledger.run(again.run_id).overrides == overrides
+
+
 def test_a_spec_whose_agent_must_train_needs_a_checkpoint(settings):
     with pytest.raises(RunError, match="needs a trained policy"):
         RLRuntime(tiny(), settings).evaluate()
@@ -88,6 +95,27 @@ def test_a_seed_that_is_none_is_refused(train, settings, seed):
     runtime = RLRuntime.from_run(train().run_id, settings)
     with pytest.raises(RunError, match="not a whole number"):
         runtime.replay(seed=seed)
+
+
+@pytest.mark.parametrize("arguments", [{"episodes": "3"}, {"episodes": 0}, {"new_window": ("2012", None)}])
+def test_arguments_of_the_wrong_kind_are_refused(train, settings, arguments):
+    runtime = RLRuntime.from_run(train().run_id, settings)
+    with pytest.raises(RunError):
+        runtime.replay(**arguments)
+
+
+def test_a_refused_replay_leaves_no_row(train, settings, ledger):
+    trained = train()
+    with pytest.raises(SpecError, match="has no dates"):
+        RLRuntime.from_run(trained.run_id, settings).replay(Window("2015-01-01"))
+    assert [row.id for row in ledger.runs()] == [trained.run_id]
+
+
+def test_the_halt_of_one_run_is_released_by_its_name(train, settings, ledger):
+    trained = train()
+    ledger.engage(trained.run_id, "why not", "tester")
+    with pytest.raises(RunError, match=f"rl halt {trained.run_id} --release"):
+        RLRuntime.from_run(trained.run_id, settings).resume()
 
 
 def test_unknown_runs_are_named(settings):

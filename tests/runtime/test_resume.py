@@ -109,8 +109,8 @@ def test_only_training_runs_are_resumed(train, settings):
 
 
 def test_a_run_without_a_checkpoint_cannot_go_on(settings, ledger):
-    with pytest.raises(Exception, match="Nope"):
-        RLRuntime(tiny(env={"class": "gymnasium", "kwargs": {"id": "Nope-v0"}}), settings).train()
+    with pytest.raises(Exception, match="draws none"):
+        RLRuntime(tiny(evaluation={"render": True}), settings).train()
     with pytest.raises(RunError, match="no checkpoint"):
         RLRuntime.from_run(ledger.runs()[0].id, settings).resume()
 
@@ -142,6 +142,91 @@ def test_silence_of_the_kill_switch_halts_training(settings, monkeypatch):
     ).train()
     assert result.status == "halted"
     assert "gave no answer" in result.halt_reason
+
+
+def test_a_kill_switch_that_hangs_halts_training_too(settings, monkeypatch):
+    import threading
+
+    patient = settings.ledger.model_copy(update={"halt_poll_seconds": 0.01, "halt_silence_seconds": 0.2})
+    hung, real = threading.Event(), Ledger.halt_reason
+
+    def hang(self, run_id):
+        if hung.is_set() and threading.current_thread() is not threading.main_thread():
+            threading.Event().wait(20)  # longer than the run: it never answers
+        return real(self, run_id)
+
+    def start_hanging(event):
+        if event.stage == "train.step":
+            hung.set()
+
+    monkeypatch.setattr(Ledger, "halt_reason", hang)
+    monkeypatch.setattr("alphaswarm_rl.runtime.halting._LONGEST_GOODBYE", 0.1)
+    spec = tiny(training={"total_timesteps": 10**8, "n_envs": 8}, agent={"class": "random"})
+    result = RLRuntime(spec, settings.model_copy(update={"ledger": patient}), sinks=[start_hanging]).train()
+    assert result.status == "halted"
+    assert "gave no answer" in result.halt_reason
+    assert load_checkpoint(Path(result.checkpoint))
+
+
+def test_the_heart_beats_as_often_as_it_is_asked_to(settings):
+    beats = []
+
+    def listen(event):
+        if event.stage == "train.step":
+            with Ledger.open(settings) as ledger:
+                beats.append(ledger.run(event.run_id).heartbeat_at)
+
+    often = settings.ledger.model_copy(update={"halt_poll_seconds": 0.01, "heartbeat_seconds": 0.01})
+    spec = tiny(training={"total_timesteps": 60_000, "n_envs": 8, "log_interval": 5}, agent={"class": "random"})
+    RLRuntime(spec, settings.model_copy(update={"ledger": often}), sinks=[listen]).train()
+    assert len(set(beats)) > len(beats) // 2
+    beats.clear()
+    RLRuntime(spec, settings, sinks=[listen]).train()  # by default every ten seconds
+    assert len(set(beats)) == 1
+
+
+def test_changed_code_and_surroundings_are_said(settings, ledger, monkeypatch):
+    from alphaswarm_rl.core import catalogue
+    from alphaswarm_rl.settings import InferSettings
+
+    stopped = halted_run(tiny(training={"total_timesteps": 3000}), settings)
+    monkeypatch.setattr(catalogue.get("agent", "ppo"), "rl_version", 2)
+    other = settings.model_copy(update={"infer": InferSettings(threads=2)})
+    RLRuntime.from_run(stopped.run_id, other).resume()
+    notices = ledger.run(stopped.run_id).notices
+    assert "resumed with another torch_threads: 1 -> 2" in notices
+    assert any("'agent:ppo': 1" in notice and "'agent:ppo': 2" in notice for notice in notices)
+    trained = RLRuntime(tiny(training={"total_timesteps": 3000}), settings).train()
+    assert trained.version_id == stopped.version_id
+    assert "code differs: ppo 1 -> 2" in trained.notices
+
+
+def test_changed_data_are_refused(settings, monkeypatch):
+    from alphaswarm_rl.envs.gymnasium_env import GymnasiumEnv
+
+    spec = tiny(env={"class": "gymnasium", "kwargs": {"id": "stocks-v0"}}, training={"total_timesteps": 3000})
+    stopped = halted_run(spec, settings)
+    monkeypatch.setattr(GymnasiumEnv, "data_fingerprint", lambda self, window: "0" * 64)
+    with pytest.raises(RunError, match="data have changed"):
+        RLRuntime.from_run(stopped.run_id, settings).resume()
+
+
+def test_the_progress_bar_shows_rate_time_left_and_reward_of_this_leg(settings, monkeypatch):
+    import io
+
+    from rich.console import Console
+
+    from alphaswarm_rl.runtime import progress
+
+    shown = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=shown, force_terminal=True, width=200))
+    stopped = halted_run(tiny(**POLICY), settings)
+    RLRuntime.from_run(stopped.run_id, settings, progress=True).resume()
+    lines = [line for line in shown.getvalue().replace("\r", "\n").splitlines() if "train" in line]
+    assert "40000/40000" in lines[-1]
+    assert "mean reward" in lines[-1]
+    assert "/s" in lines[-1]
+    assert f"{stopped.timesteps}/40000" in lines[0]
 
 
 def test_numpy_is_what_checkpoints_hold(train):

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,18 @@ def test_model_dir_and_log_dir_say_where_files_go(train, tmp_path):
         assert ledger.run(result.run_id).name == "my run"
 
 
+def test_a_device_that_is_not_there_is_refused_and_the_row_keeps_the_one_that_is(train, tmp_path, ledger):
+    import torch
+
+    from alphaswarm_rl.core.errors import OptionError
+    from alphaswarm_rl.settings import InferSettings
+
+    assert ledger.run(train().run_id).device == ("cuda" if torch.cuda.is_available() else "cpu")
+    missing = "mps" if not torch.backends.mps.is_available() else "cuda"
+    with pytest.raises(OptionError, match=f"device '{missing}'"):
+        train(using=Settings(home=tmp_path / "home", infer=InferSettings(device=missing)))
+
+
 def test_threads_are_set_for_the_run_pinned_in_the_row_and_put_back(train, tmp_path):
     import torch
 
@@ -195,7 +208,96 @@ def test_an_environment_that_does_not_exist_is_named_with_the_nearest(settings, 
     spec = tiny(env={"class": "gymnasium", "kwargs": {"id": "CartPol-v1"}})
     with pytest.raises(EnvError, match=r"CartPol-v1.*CartPole-v1"):
         RLRuntime(spec, settings).train()
+    assert ledger.runs() == []  # a wrong request is no run
+
+
+def test_an_environment_that_cannot_be_built_fails_the_run(settings, ledger):
+    spec = tiny(env={"class": "gymnasium", "kwargs": {"id": "CartPole-v1", "kwargs": {"nothing": 1}}})
+    with pytest.raises(EnvError, match="does not take its kwargs"):
+        RLRuntime(spec, settings).train()
     assert ledger.runs()[0].status == "failed"
+
+
+@pytest.mark.parametrize("agent", ["ppo", "random", "dqn"])
+@pytest.mark.parametrize("what", ["reward", "observation"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_is_not_finite_fails_the_run_and_is_named(settings, ledger, monkeypatch, agent, what, value):
+    from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
+
+    original, calls = BatchedCartPole.step, 0
+
+    def poisoned(self, actions):
+        nonlocal calls
+        calls += 1
+        observation, rewards, *rest = original(self, actions)
+        if calls > 20:
+            (rewards if what == "reward" else observation)[1] = value
+        return observation, rewards, *rest
+
+    monkeypatch.setattr(BatchedCartPole, "step", poisoned)
+    kwargs = {"dqn": {"learning_starts": 5, "net_arch": [8]}, "ppo": {"n_steps": 32, "net_arch": [8]}, "random": {}}[
+        agent
+    ]
+    with pytest.raises(EnvError, match=rf"environment's {what}.*environment 1 .*vector step 20"):
+        RLRuntime(tiny(agent={"class": agent, "kwargs": kwargs}), settings).train()
+    assert ledger.runs()[0].status == "failed"
+
+
+def test_an_evaluation_of_nan_rewards_ends(settings, monkeypatch):
+    from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
+
+    original = BatchedCartPole.step
+
+    def poisoned(self, actions):
+        observation, rewards, *rest = original(self, actions)
+        return observation, rewards * float("nan"), *rest
+
+    monkeypatch.setattr(BatchedCartPole, "step", poisoned)
+    with pytest.raises(EnvError, match="NaN"):
+        RLRuntime(tiny(agent={"class": "random"}), settings).evaluate()
+
+
+def test_an_environment_that_exits_fails_the_run(settings, ledger, monkeypatch):
+    from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
+
+    monkeypatch.setattr(BatchedCartPole, "step", lambda self, actions: sys.exit(0))
+    with pytest.raises(RunFailed, match="SystemExit"):
+        RLRuntime(tiny(), settings).train()
+    assert ledger.runs()[0].status == "failed"
+
+
+def test_threads_wait_for_each_other_and_repeat_themselves(settings):
+    from concurrent.futures import ThreadPoolExecutor
+
+    alone = RLRuntime(tiny(), settings).train().checkpoint_sha256
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda _: RLRuntime(tiny(), settings).train().checkpoint_sha256, range(3)))
+    assert together == [alone] * 3
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_training(settings, ledger):
+    with pytest.raises(EnvError, match="draws none"):
+        RLRuntime(tiny(evaluation={"render": True}), settings).train()
+    assert "train.step" not in stages(ledger, ledger.runs()[0].id)
+
+
+def test_more_transitions_than_asked_for_are_said(train):
+    assert train(training={"total_timesteps": 100}).notices == [
+        "trained 28 transitions more than 100: rollouts are whole"
+    ]
+    assert train(training={"total_timesteps": 128}).notices == []
+
+
+def test_the_last_model_competes_for_the_best_too(train, ledger):
+    result = train(training={"eval_during_training": True, "eval_freq": 300})
+    validated = [row.timesteps for row in ledger.evaluations(result.run_id) if row.phase == "validation"]
+    assert validated == [384, 512]
+
+
+def test_a_spec_may_be_plain_data(settings):
+    assert RLRuntime(tiny().as_data(), settings).spec.spec_hash == tiny().spec_hash
+    with pytest.raises(SpecError, match="not a mapping"):
+        RLRuntime(None, settings)
 
 
 def test_dates_for_an_environment_without_dates_are_refused(settings):
@@ -233,7 +335,7 @@ def test_names_and_notes_are_stored_and_shown(train, ledger):
 
 def test_errors_carry_the_run_they_belong_to(settings, ledger):
     with pytest.raises(AlphaSwarmError) as caught:
-        RLRuntime(tiny(env={"class": "gymnasium", "kwargs": {"id": "Nope-v0"}}), settings).train()
+        RLRuntime(tiny(evaluation={"render": True}), settings).train()
     assert caught.value.__notes__ == [ledger.runs()[0].id]
 
 

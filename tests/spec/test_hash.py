@@ -11,9 +11,10 @@ from pydantic import Field
 
 from alphaswarm_rl.core import catalogue, kinds
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.hashing import added_field, canonical_fields
+from alphaswarm_rl.core.hashing import added_field, birth_default, canonical_fields, is_added
+from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.yaml import dump_yaml
-from alphaswarm_rl.spec import RLExperimentSpec
+from alphaswarm_rl.spec import RLExperimentSpec, sections
 from alphaswarm_rl.spec.diff import flatten
 from alphaswarm_rl.spec.experiment import NOT_EXECUTED
 from tests.spec.specs import MINIMAL, TINY
@@ -268,14 +269,46 @@ def test_a_parameter_added_later_leaves_old_hashes_alone():
     assert canonical_fields(Grown(new=6)) == {"old": 1, "new": 6}
 
 
+def test_a_stored_document_means_the_default_a_field_was_born_with(monkeypatch):
+    """A default may change later: a stored document without the field keeps its old meaning and its hash."""
+
+    def growing(default):
+        class Config(ComponentConfig):
+            old: int = Field(1, description="From the start.")
+            new: int = Field(default, description="Added.", json_schema_extra=added_field(since=2, born=5))
+
+        return Config
+
+    cls = catalogue.get("env", "cartpole")
+    monkeypatch.setattr(cls, "Config", growing(5))
+    ref = {"class": "cartpole", "kwargs": {"old": 1}}
+    before = RLExperimentSpec.from_data({"name": "x", "env": ref})
+    monkeypatch.setattr(cls, "Config", growing(7))
+    stored = RLExperimentSpec.from_data({"name": "x", "env": ref}, stored=True)
+    assert stored.env.build().config.new == 5
+    assert stored.spec_hash == before.spec_hash
+    written_today = RLExperimentSpec.from_data({"name": "x", "env": ref})
+    assert written_today.env.build().config.new == 7
+    assert written_today.spec_hash != before.spec_hash
+    explicit = RLExperimentSpec.from_data({"name": "x", "env": {"class": "cartpole", "kwargs": {"new": 5}}})
+    assert explicit.env.build().config.new == 5
+    assert explicit.spec_hash == before.spec_hash
+    assert RLExperimentSpec.from_yaml_str(explicit.to_yaml()).spec_hash == before.spec_hash
+
+
 def test_birth_defaults_are_frozen():
     """A field added after version 1 keeps the default it was born with, for ever."""
-    born = {}
-    for cls in catalogue.listing():
-        for name, field in cls.Config.model_fields.items():
-            extra = field.json_schema_extra
-            if isinstance(extra, dict) and "since" in extra:
-                born[f"{cls.rl_kind}:{cls.rl_alias}.{name}"] = extra["born"]
+    models = {f"{cls.rl_kind}:{cls.rl_alias}": cls.Config for cls in catalogue.listing()}
+    models |= {
+        name: each for name, each in vars(sections).items() if isinstance(each, type) and issubclass(each, FrozenModel)
+    }
+    models["RLExperimentSpec"] = RLExperimentSpec
+    born = {
+        f"{owner}.{name}": birth_default(field)
+        for owner, model in models.items()
+        for name, field in model.model_fields.items()
+        if is_added(field)
+    }
     assert born == json.loads((GOLDEN.parent / "birth_defaults.json").read_text())
 
 
@@ -283,7 +316,7 @@ def test_birth_defaults_are_frozen():
 
 RECOMPUTE = """
 import json, sys
-from alphaswarm_rl.spec import RLExperimentSpec
+from alphaswarm_rl.spec import RLExperimentSpec, sections
 for pair in json.load(open(sys.argv[1])):
     spec = RLExperimentSpec.from_yaml_str(pair["yaml"])
     assert (spec.spec_hash, spec.exec_hash) == (pair["spec_hash"], pair["exec_hash"]), pair["yaml"]

@@ -46,6 +46,8 @@ def test_slugs(name, slug):
         ("name: x\nenv: {class: getcwd, module_path: os}", "env 'getcwd': the catalogue has no such component"),
         ("name: x\ndescription: !!python/object/apply:os.getcwd []", "tag .* is not plain data"),
         ("name: '!!!'", "gives no slug"),
+        ("name: x\nuniverse: {metadata: {a: .nan}}", "universe.metadata: a number is not finite"),
+        ("name: x\nextras: {a: [{b: 1e400}]}", "extras: a number is not finite"),
         ("name: x\nuniverse: {symbols: [700]}", "universe.symbols.0: .*string"),
         ("name: x\nevaluation: {start: 2024-13-01}", "not an ISO date"),
         ("name: x\nevaluation: {start: 2024-02-01, end: 2024-01-01}", "must lie before"),
@@ -200,3 +202,13 @@ def test_a_diff_names_paths_and_both_values():
 def test_dates_are_canonical():
     training = load("name: x\ntraining: {start: 2024-01-01, end: '2024-03-01T10:00:00+02:00'}").training
     assert (training.start, training.end) == ("2024-01-01", "2024-03-01T08:00:00")
+
+
+def test_what_json_cannot_say_is_refused_in_python_too():
+    with pytest.raises(SpecError, match="set is not JSON data"):
+        RLExperimentSpec.from_data({"name": "x", "universe": {"metadata": {"a": {1, 2}}}})
+
+
+def test_a_wrapped_nothing_is_nothing():
+    wrapped = load(MINIMAL + "reward: {spec: null}\nobservation: {spec: null}\naction: {spec: null}")
+    assert wrapped.spec_hash == load(MINIMAL).spec_hash

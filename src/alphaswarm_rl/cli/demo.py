@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
@@ -9,14 +10,19 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.options import effective_spec, load_settings
 from alphaswarm_rl.runtime import RLRuntime, RunResult
+from alphaswarm_rl.spec import load_spec
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Runs the demo; 0 when everything was as it should be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--timesteps", type=int, default=100_000, help="Transitions of training.")
+    timesteps = parser.parse_args(arguments).timesteps
     console = Console()
     settings = load_settings({}, os.environ)
+    spec = effective_spec(load_spec("cartpole_ppo"), {"train.totalTimesteps": timesteps}, {}).spec
     console.print(f"All state goes to {settings.home.absolute()}.\n")
     results: list[tuple[str, RunResult, float]] = []
 
@@ -27,7 +33,7 @@ def main() -> int:
         return result
 
     timed("random actions", RLRuntime("cartpole_random", settings), "evaluate")
-    trained = timed("train PPO", RLRuntime("cartpole_ppo", settings, progress=sys.stderr.isatty()), "train")
+    trained = timed("train PPO", RLRuntime(spec, settings, progress=sys.stderr.isatty()), "train")
     policy = RLRuntime.from_run(trained.run_id, settings)
     evaluated = timed("evaluate again, same seed", policy, "evaluate")
     replayed = timed("replay, seed 7", policy, "replay", seed=7)

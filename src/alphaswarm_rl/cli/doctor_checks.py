@@ -149,6 +149,27 @@ def _database(settings: Settings) -> Iterator[Finding]:
     )
     state: Literal["ok", "broken"] = "ok" if found.state in USABLE else "broken"
     yield Finding(state, "database", f"{found.url} ({at})", vars(found))
+    if found.state == "current":
+        yield from _ledger(settings)
+
+
+def _ledger(settings: Settings) -> Iterator[Finding]:
+    """Whether the database is whole, and whether the checkpoints that its runs name are there."""
+    from alphaswarm_rl.ledger import Ledger
+
+    with Ledger.open(settings) as ledger:
+        damage = ledger.damage()
+        if damage is not None:
+            yield Finding("broken", "ledger", damage)
+            return
+        runs = ledger.runs(limit=None)
+    gone = [run.id for run in runs if run.checkpoint is not None and not Path(run.checkpoint).is_dir()]
+    if gone:
+        yield Finding(
+            "broken", "ledger", f"{len(gone)} of {len(runs)} runs name a checkpoint that is not there: {gone[0]}"
+        )
+    else:
+        yield Finding("ok", "ledger", f"{len(runs)} runs, every checkpoint in its place")
 
 
 def _extras() -> Iterator[Finding]:

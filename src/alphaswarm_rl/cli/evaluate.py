@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from alphaswarm_rl.cli.judging import Judging, judging_options, spec_arguments, stored_arguments
-from alphaswarm_rl.cli.results import give_result, say_spec
+from alphaswarm_rl.cli.results import give_result
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.targets import names_a_run
 from alphaswarm_rl.cli.verb import judging_table, verb
@@ -40,23 +40,22 @@ def evaluate(
 
 
 def _evaluate_run(session: Session, run: str, judging: Judging) -> None:
-    arguments = stored_arguments(session)
+    arguments, sources = stored_arguments(session)
     window, settings = judging.window, session.settings
 
     from alphaswarm_rl.runtime import RLRuntime
 
-    runtime = RLRuntime.from_run(run, settings)
+    runtime = RLRuntime.from_run(run, settings, overrides=sources)
     result = runtime.evaluate(checkpoint=judging.checkpoint, window=window, strict=judging.strict, **arguments)
     give_result(session, result)
 
 
 def _evaluate_spec(session: Session, reference: str, judging: Judging) -> None:
-    effective, arguments = spec_arguments(session, load_spec(reference))
+    effective, arguments, sources = spec_arguments(session, load_spec(reference))
     window, settings = judging.window, session.settings
-    say_spec(session, effective)
 
     from alphaswarm_rl.runtime import RLRuntime
 
-    runtime = RLRuntime(effective.spec, settings, overrides=effective.sources)
+    runtime = RLRuntime(effective.spec, settings, overrides=sources)
     result = runtime.evaluate(checkpoint=judging.checkpoint, window=window, strict=judging.strict, **arguments)
     give_result(session, result)

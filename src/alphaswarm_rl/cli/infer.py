@@ -23,7 +23,11 @@ _WRAPPED = {"observation", "episode_start"}
 @verb("infer", table=inference_options())
 @click.option("--run", metavar="RUN", help="The run whose policy answers; default the newest with a checkpoint.")
 @click.option("--deterministic/--no-deterministic", default=None, help="How it acts; default as the spec evaluates.")
-@click.option("--episodes", type=click.IntRange(min=1), help="Roll out that many episodes instead of reading stdin.")
+@click.option(
+    "--episodes",
+    type=click.IntRange(min=1),
+    help="Play that many episodes instead of reading stdin: one line per step.",
+)
 @click.option("--env", "env_id", metavar="ID", help="With --episodes: another environment of the same spaces.")
 def infer(
     session: Session, run: str | None, deterministic: bool | None, episodes: int | None, env_id: str | None
@@ -56,9 +60,7 @@ def infer(
         if episodes is None:
             _answer_lines(session, inference, sys.stdin)
         else:
-            from alphaswarm_rl.runtime.inference_episodes import roll_out
-
-            for line in roll_out(inference, settings, episodes=episodes, env_id=env_id):
+            for line in inference.roll_out(episodes, env_id=env_id):
                 session.write(as_json_line(line))
     finally:
         inference.close()

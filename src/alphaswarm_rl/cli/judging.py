@@ -10,10 +10,11 @@ from typing import Any
 import click
 from pydantic import TypeAdapter, ValidationError
 
+from alphaswarm_rl.cli.results import say_spec
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.options import BY_KEY, RUN_ARGUMENTS, EffectiveSpec, effective_spec, run_arguments
+from alphaswarm_rl.options import BY_KEY, RUN_ARGUMENTS, EffectiveSpec, RunArguments, effective_spec, run_arguments
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.spec.sections import IsoDate
 
@@ -52,16 +53,26 @@ def judging_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def stored_arguments(session: Session) -> dict[str, Any]:
-    """Seed, episodes and deterministic as flags and environment give them; the stored version alone says the rest."""
+def stored_arguments(session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Seed, episodes and deterministic as flags and environment give them, and where each comes from.
+
+    The stored version alone says the rest.
+    """
     arguments = run_arguments(session.flags, os.environ)
     for notice in arguments.notices:
         session.notice(notice)
-    return dict(arguments.values.items())
+    return dict(arguments.values.items()), _sources(session, arguments)
 
 
-def spec_arguments(session: Session, base: RLExperimentSpec) -> tuple[EffectiveSpec, dict[str, Any]]:
-    """The effective spec and the same arguments apart from it: they belong to the run and change no version."""
+def _sources(session: Session, arguments: RunArguments) -> dict[str, Any]:
+    sources = {name: {"value": arguments.values[name], "source": arguments.sources[name]} for name in arguments.values}
+    for name, origin in sources.items():
+        session.say(f"  {name} = {origin['value']}  ({origin['source']})")
+    return dict(sources.items())
+
+
+def spec_arguments(session: Session, base: RLExperimentSpec) -> tuple[EffectiveSpec, dict[str, Any], dict[str, Any]]:
+    """The effective spec, the same arguments apart from it, which change no version, and where all of it comes from."""
     keys = set(RUN_ARGUMENTS.values())
     names = {name for key in keys for name in BY_KEY[key].env_names}
     flags = {key: value for key, value in session.flags.items() if key not in keys}
@@ -70,7 +81,9 @@ def spec_arguments(session: Session, base: RLExperimentSpec) -> tuple[EffectiveS
         {key: value for key, value in session.flags.items() if key in keys},
         {name: value for name, value in os.environ.items() if name in names},
     )
-    return effective_spec(base, flags, environ), dict(of_run.values.items())
+    effective = effective_spec(base, flags, environ)
+    say_spec(session, effective)
+    return effective, dict(of_run.values.items()), {**effective.sources, **_sources(session, of_run)}
 
 
 def _date(flag: str, text: str | None) -> str | None:

@@ -28,11 +28,11 @@ def replay(
         end: First date after the window.
         strict: Whether changed components are refused.
     """
-    arguments = stored_arguments(session)
+    arguments, sources = stored_arguments(session)
     window = Judging(checkpoint, start, end, strict).window
     settings = session.settings
 
     from alphaswarm_rl.runtime import RLRuntime
 
-    result = RLRuntime.from_run(run, settings).replay(window, checkpoint=checkpoint, strict=strict, **arguments)
-    give_result(session, result)
+    runtime = RLRuntime.from_run(run, settings, overrides=sources)
+    give_result(session, runtime.replay(window, checkpoint=checkpoint, strict=strict, **arguments))

@@ -71,12 +71,14 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
 
 @verb("gc")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
-def gc(session: Session, dry_run: bool) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def gc(session: Session, dry_run: bool, yes: bool) -> None:
     """Remove half-written checkpoints, and those of removed and unknown runs.
 
     Args:
         session: This call.
         dry_run: Whether nothing is deleted.
+        yes: Whether nobody is asked.
     """
     from alphaswarm_rl.ledger import Ledger
 
@@ -86,7 +88,14 @@ def gc(session: Session, dry_run: bool) -> None:
     with Ledger.open(settings) as ledger:
         rows = {row.id: row for row in ledger.runs(limit=None, include_removed=True)}
     leftovers = [leftover for folder in folders for leftover in _leftovers(folder, rows.get(folder.name))]
-    if not dry_run:
+    if not dry_run and leftovers:
+        if not any(folder.name in rows for folder in folders):
+            raise RunError(
+                f"the checkpoints below {settings.models_path}",
+                "the ledger knows none of their runs: it looks like another ledger than theirs",
+                "Name theirs with --db-url, or delete the folder by hand.",
+            )
+        _confirm(f"Remove {len(leftovers)} folders?", yes=yes)
         for leftover in leftovers:
             shutil.rmtree(leftover.path)
     total = sum(leftover.bytes for leftover in leftovers)
@@ -101,16 +110,11 @@ def _refuse(ledger: Ledger, row: RunRow, folder: Path, *, force: bool) -> None:
         raise RunError(what, f"it is {row.status}", f"Stop it first: rl halt {row.id} --reason TEXT.")
     if row.removed_at is not None:
         raise RunError(what, "its files were removed already", "Nothing is left to do.")
-    users = [other.id for other in ledger.runs(limit=None) if other.id != row.id and _stands_on(other, folder)]
+    users = [other.id for other in ledger.standing_on(str(folder)) if other.removed_at is None]
     if users and not force:
         raise RunError(
             what, f"its checkpoint is what {', '.join(users)} was judged by", "Remove those first, or give --force."
         )
-
-
-def _stands_on(run: RunRow, folder: Path) -> bool:
-    # Not only a child may: a replay of an evaluation has the evaluation as its parent.
-    return run.checkpoint is not None and Path(run.checkpoint).is_relative_to(folder)
 
 
 def _confirm(question: str, *, yes: bool) -> None:

@@ -74,13 +74,18 @@ class Session:
         click.echo(f"notice: {line}", err=True)
 
 
+class _StandardError(logging.Handler):
+    """Writes to standard error as it is now: while a progress bar is shown, it stands in for it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), file=sys.stderr)
+
+
 def _configure_logging(level: str) -> None:
     own = _LEVELS[level]
     # Other libraries' chatter is for those who ask for everything.
-    logging.basicConfig(
-        level=own if own == logging.DEBUG else max(own, logging.WARNING),
-        format="%(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-        force=True,
-    )
+    handler = _StandardError()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    level_of_others = own if own == logging.DEBUG else max(own, logging.WARNING)
+    logging.basicConfig(level=level_of_others, handlers=[handler], force=True)
     logging.getLogger("alphaswarm_rl").setLevel(own)

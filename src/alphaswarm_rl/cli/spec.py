@@ -37,7 +37,7 @@ def validate(session: Session, paths: tuple[str, ...]) -> None:
     broken = [finding for finding in findings if "error" in finding]
     lines = [_line(finding) for finding in findings]
     session.answer({"specs": findings, "broken": len(broken)}, lines or ["there is no YAML file"])
-    if broken:
+    if broken or not findings:
         raise click.exceptions.Exit(WRONG_INPUT)
 
 
@@ -67,7 +67,7 @@ def show(session: Session, spec_or_run: str) -> None:
         spec_or_run: A YAML file, a preset or a run.
     """
     found = spec_of(session, spec_or_run)
-    session.answer(found.canonical(), [found.to_yaml().rstrip("\n")])
+    session.answer(found.as_data(), [found.to_yaml().rstrip("\n")])
 
 
 @verb("diff", group=spec)

@@ -30,4 +30,4 @@ def spec_of(session: Session, reference: str) -> RLExperimentSpec:
 
     with Ledger.open(session.settings) as ledger:
         version = ledger.version(ledger.run(reference).version_id)
-    return RLExperimentSpec.from_data(version.payload, source=f"stored version {version.id}")
+    return RLExperimentSpec.from_data(version.payload, source=f"stored version {version.id}", stored=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -127,8 +128,9 @@ def _with_session(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         of_table = {key.replace(".", "__") for key in BY_KEY}
         own = {name: value for name, value in values.items() if name not in _OWN and name not in of_table}
-        # Libraries print: the result must be alone on standard output.
-        with redirect_stdout(sys.stderr):
+        # Libraries print and warn: the result must be alone on standard output, and a warning needs no file and line.
+        with redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: session.notice(" ".join(str(message).split()))
             session.load_plugins()
             return function(session, **own)
 

@@ -199,11 +199,20 @@ def describe(cls: type[RLComponent]) -> Description:
     )
 
 
-def configure(kind: str, name: str, kwargs: Mapping[str, Any]) -> tuple[type[RLComponent], Any]:
-    """The class and its validated Config; parameters it does not take are an error that names the nearest."""
+def configure(
+    kind: str, name: str, kwargs: Mapping[str, Any], *, stored: bool = False
+) -> tuple[type[RLComponent], Any]:
+    """The class and its validated Config; parameters it does not take are an error that names the nearest.
+
+    Args:
+        kind: Kind of the component.
+        name: Its alias, class name or a short name.
+        kwargs: Its parameters.
+        stored: Whether they come from a stored document, where a parameter that is missing is younger than it.
+    """
     cls, expanded = expand(kind, name, kwargs)
     try:
-        return cls, cls.Config.model_validate(expanded)
+        return cls, cls.Config.model_validate(expanded, context={"stored": stored})
     except ValidationError as error:
         raise ComponentError(
             f"{cls.rl_kind} {cls.rl_alias!r}",

@@ -10,9 +10,10 @@ import json
 import math
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from alphaswarm_rl.core.errors import SpecError
 
@@ -70,34 +71,57 @@ def canonical_number(value: float) -> str:
     return ("-" if sign else "") + body
 
 
+def plain_fields(model: BaseModel) -> dict[str, Any]:
+    """Every field of a declared model with its value as plain JSON data; reads back as the same model."""
+    return model.model_dump(mode="json", by_alias=True)
+
+
 def canonical_fields(model: BaseModel) -> dict[str, Any]:
-    """Every field of a declared model with its value, default or not, as plain JSON data.
+    """What is hashed of a declared model: every field with its value, default or not.
 
     A field added after version 1 carries `since` and the default it was `born` with (`added_field`), and is left out
     while it equals that, so that older hashes stay.
     """
-    data = model.model_dump(mode="json", by_alias=True)
+    plain = plain_fields(model)
     result = {}
     for name, field in type(model).model_fields.items():
-        if field.exclude:
-            continue
         key = field.alias or name
-        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        if "since" in extra and data[key] == extra["born"]:
+        if field.exclude or (is_added(field) and plain[key] == birth_default(field)):
             continue
-        value = getattr(model, name)
-        result[key] = _canonical_value(value, data[key])
+        result[key] = _canonical_value(getattr(model, name), plain[key])
     return result
 
 
-def _canonical_value(value: Any, dumped: Any) -> Any:
+def _canonical_value(value: Any, plain: Any) -> Any:
+    if isinstance(value, Canonical):
+        return value.canonical_form()
     if isinstance(value, BaseModel):
         return canonical_fields(value)
     if isinstance(value, list | tuple):
-        return [_canonical_value(item, plain) for item, plain in zip(value, dumped, strict=True)]
-    return dumped
+        return [_canonical_value(item, its_plain) for item, its_plain in zip(value, plain, strict=True)]
+    return plain
+
+
+@runtime_checkable
+class Canonical(Protocol):
+    """Whoever knows better than its fields what is hashed of it."""
+
+    def canonical_form(self) -> dict[str, Any]:
+        """Plain data."""
+        ...
 
 
 def added_field(since: int, born: Any) -> dict[str, Any]:
     """`json_schema_extra` of a field or parameter added in version `since` with the default `born`."""
     return {"since": since, "born": born}
+
+
+def is_added(field: FieldInfo) -> bool:
+    """Whether a field was added after version 1."""
+    return isinstance(field.json_schema_extra, dict) and "since" in field.json_schema_extra
+
+
+def birth_default(field: FieldInfo) -> Any:
+    """The default that an added field was born with: what its absence in a stored document means."""
+    assert isinstance(field.json_schema_extra, dict)
+    return field.json_schema_extra["born"]

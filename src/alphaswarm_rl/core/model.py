@@ -6,10 +6,11 @@ import math
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from alphaswarm_rl.core.errors import nearest
+from alphaswarm_rl.core.hashing import birth_default, is_added
 
 
 class FrozenModel(BaseModel):
@@ -25,6 +26,26 @@ class FrozenModel(BaseModel):
         protected_namespaces=(),
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_births(cls, data: Any, info: ValidationInfo) -> Any:
+        # A stored document that lacks a field is older than the field: it means what the field was born with, while
+        # in a document that somebody writes today it means today's default.
+        if isinstance(data, dict) and (info.context or {}).get("stored"):
+            births = {
+                field.alias or name: birth_default(field) for name, field in cls.model_fields.items() if is_added(field)
+            }
+            return {**births, **data}
+        return data
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _refuse_what_json_has_not(cls, value: Any) -> Any:
+        # Free mappings are typed by nobody; what JSON cannot say would be hashed as something else.
+        if isinstance(value, dict):
+            _check_json(value)
+        return value
+
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_a_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
@@ -36,6 +57,21 @@ class FrozenModel(BaseModel):
                     "bool_for_number", "a number is needed, not {value}", {"value": str(value).lower()}
                 )
         return value
+
+
+def _check_json(value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PydanticCustomError("not_json", "a number is not finite", {})
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise PydanticCustomError("not_json", "the key {key} is not text", {"key": repr(key)})
+            _check_json(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_json(item)
+    elif not isinstance(value, str | int | float | None | BaseModel):
+        raise PydanticCustomError("not_json", "{kind} is not JSON data", {"kind": type(value).__name__})
 
 
 def _scalar_types(annotation: Any) -> set[Any]:
@@ -60,7 +96,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     return "; ".join(dict.fromkeys(lines))
 
 
-_SELF_EXPLAINING = {"extra_forbidden", "bool_for_number", "component", "missing"}
+_SELF_EXPLAINING = {"extra_forbidden", "not_json", "bool_for_number", "component", "missing"}
 
 
 def _nearest_key(model: Any, parents: list[int | str], key: str) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import AlphaSwarmError, ComponentError, nearest
-from alphaswarm_rl.core.hashing import canonical_fields
+from alphaswarm_rl.core.hashing import canonical_fields, plain_fields
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.presets import load_preset
 
@@ -38,14 +38,18 @@ class ComponentRef(FrozenModel):
         """The class and its Config."""
         return catalogue.configure(self.kind, self.name, self.kwargs)
 
+    def canonical_form(self) -> dict[str, Any]:
+        """What is hashed of it: parameters younger than version 1 are left out at the default they were born with."""
+        return {"class": self.name, "kwargs": canonical_fields(self.resolve()[1])}
+
     def build(self) -> Any:
         """The component itself."""
         cls, config = self.resolve()
         return cls(config)
 
 
-def reference(value: Any, kind: str) -> ComponentRef:
-    """The canonical reference that `value` means."""
+def reference(value: Any, kind: str, *, stored: bool = False) -> ComponentRef:
+    """The canonical reference that `value` means; `stored` when it comes from a stored document."""
     if isinstance(value, ComponentRef):
         return value
     if not isinstance(value, Mapping):
@@ -53,7 +57,7 @@ def reference(value: Any, kind: str) -> ComponentRef:
     data = dict(value)
     if "spec" in data:
         _only(data, {"spec"}, kind)
-        return reference(data["spec"], kind)
+        return reference(data["spec"], kind, stored=stored)
     _only(data, {"class", "module_path", "kwargs", "preset"}, kind)
     kwargs = data.get("kwargs") or {}
     if not isinstance(kwargs, Mapping):
@@ -66,9 +70,9 @@ def reference(value: Any, kind: str) -> ComponentRef:
     else:
         if not isinstance(data.get("class"), str):
             raise ComponentError(f"{kind} reference", "it names no class", "Write {class: ALIAS, kwargs: {...}}.")
-        cls, config = catalogue.configure(kind, data["class"], kwargs)
+        cls, config = catalogue.configure(kind, data["class"], kwargs, stored=stored)
     _check_module(cls, data.get("module_path"))
-    return ComponentRef.model_validate({"class": cls.rl_alias, "kwargs": canonical_fields(config), "kind": cls.rl_kind})
+    return ComponentRef.model_validate({"class": cls.rl_alias, "kwargs": plain_fields(config), "kind": cls.rl_kind})
 
 
 def _only(data: Mapping[str, Any], allowed: set[str], kind: str) -> None:
@@ -92,9 +96,9 @@ def _check_module(cls: type[RLComponent], module_path: Any) -> None:
         )
 
 
-def _validate(value: Any, kind: str) -> ComponentRef:
+def _validate(value: Any, info: ValidationInfo, kind: str) -> ComponentRef:
     try:
-        return reference(value, kind)
+        return reference(value, kind, stored=bool((info.context or {}).get("stored")))
     except AlphaSwarmError as error:
         raise PydanticCustomError("component", "{text}", {"text": str(error).rstrip(".")}) from error
 

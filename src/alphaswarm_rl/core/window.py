@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+
+from alphaswarm_rl.core.errors import SpecError
 
 
 @dataclass(frozen=True)
@@ -11,6 +14,16 @@ class Window:
 
     start: str | None = None
     end: str | None = None
+
+    def __post_init__(self) -> None:
+        for date in (self.start, self.end):
+            try:
+                datetime.fromisoformat(date or "2000-01-01")
+            except (TypeError, ValueError) as error:
+                raise SpecError(f"date {date!r}", "it is not an ISO date", "Write one such as 2024-01-31.") from error
+
+    def __str__(self) -> str:
+        return f"{self.start or 'the first bar'} to {self.end or 'the last bar'}"
 
     def __bool__(self) -> bool:
         return self.start is not None or self.end is not None

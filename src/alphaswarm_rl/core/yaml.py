@@ -78,6 +78,8 @@ def load_yaml(text: str, *, source: str = "YAML text") -> Any:
             return None
         _refuse_bombs(node)
         return loader.construct_document(node)
+    except RecursionError as error:
+        raise SpecError(source, "it is nested too deeply", "Write it flatter.") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{source}, line {mark.line + 1}" if mark is not None else source

@@ -178,3 +178,12 @@ def _forget_connections_of_the_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_connections_of_the_parent)
+
+
+def damage(engine: Engine) -> str | None:
+    """What SQLite finds wrong with its file; None for nothing, and for a server, which looks after itself."""
+    if engine.dialect.name != "sqlite":
+        return None
+    with read(engine) as connection:
+        found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA quick_check(5)")]
+    return None if found == ["ok"] else "; ".join(found)

@@ -68,6 +68,10 @@ def resolve(env_id: str) -> Resolved:
 
 
 def _nearest(env_id: str) -> str:
+    return _suggestion(env_id) + " One of your own is registered by a module named with --plugin."
+
+
+def _suggestion(env_id: str) -> str:
     return nearest(
         env_id,
         {
@@ -118,7 +122,9 @@ def _make(spec: EnvSpec, kwargs: Mapping[str, Any], max_episode_steps: int | Non
         if not kwargs:
             raise
         raise EnvError(
-            f"environment {spec.id!r}", f"it does not take its kwargs: {error}", "Correct the environment's kwargs."
+            f"environment {spec.id!r}",
+            f"it does not take its kwargs: {str(error)[:200]}",
+            "Correct the environment's kwargs.",
         ) from error
 
 

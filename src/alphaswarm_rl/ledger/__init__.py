@@ -1,6 +1,7 @@
 """The ledger: what was run, by whom, from which immutable version of which spec."""
 
 from alphaswarm_rl.ledger.ledger import Ledger
+from alphaswarm_rl.ledger.results import EvaluationPhase
 from alphaswarm_rl.ledger.rows import (
     ComponentRow,
     EpisodeRow,
@@ -16,6 +17,7 @@ from alphaswarm_rl.ledger.rows import (
 __all__ = [
     "ComponentRow",
     "EpisodeRow",
+    "EvaluationPhase",
     "EvaluationRow",
     "EventRow",
     "HaltLogRow",

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from sqlalchemy import Engine
 
-from alphaswarm_rl.db.engine import open_engine, read
+from alphaswarm_rl.db.engine import damage, open_engine, read
 from alphaswarm_rl.db.schema import ensure_ready
 from alphaswarm_rl.ledger import components, events, halts, liveness, results, runs, specs
 from alphaswarm_rl.ledger.results import EvaluationPhase
@@ -60,6 +60,10 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def damage(self) -> str | None:
+        """What the database itself finds wrong with its file; None where it finds nothing."""
+        return damage(self.engine)
 
     # Specs and versions.
 
@@ -114,6 +118,10 @@ class Ledger:
     def children(self, run_id: str) -> list[RunRow]:
         """The runs whose parent is this one, the oldest first."""
         return runs.children(self.engine, run_id)
+
+    def standing_on(self, folder: str) -> list[RunRow]:
+        """The runs that judged a policy by a checkpoint below that folder, whoever their parent is."""
+        return runs.standing_on(self.engine, folder)
 
     def update_run(self, run_id: str, **columns: Any) -> None:
         """Sets columns of a run; not its status, its identity or its holder."""

@@ -104,6 +104,14 @@ def children(engine: Engine, run_id: str) -> list[RunRow]:
         return [RunRow.of(row) for row in connection.execute(statement).mappings()]
 
 
+def standing_on(engine: Engine, folder: str) -> list[RunRow]:
+    """The runs that did not train and whose checkpoint lies below that folder, the oldest first."""
+    below = runs.c.checkpoint.startswith(f"{folder.rstrip('/')}/", autoescape=True)
+    statement = select(runs).where(below, runs.c.target != "train").order_by(runs.c.created_at, runs.c.id)
+    with read(engine) as connection:
+        return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+
+
 def change(engine: Engine, run_id: str, **columns: Any) -> None:
     """Sets columns of a run; its state changes by `finish` and `claim` alone."""
     values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))

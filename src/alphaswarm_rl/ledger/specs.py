@@ -49,7 +49,7 @@ class PersistableSpec(Protocol):
     def component_versions(self) -> dict[str, int]:
         """The `rl_version` of every component it uses, by "kind:alias"."""
 
-    def canonical(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         """Every field with its value, as JSON."""
 
     def to_yaml(self) -> str:
@@ -168,7 +168,7 @@ def _next_version(
             version=number,
             spec_hash=spec.spec_hash,
             exec_hash=spec.exec_hash,
-            payload=spec.canonical(),
+            payload=spec.as_data(),
             component_versions=dict(spec.component_versions),
             notes=notes,
             created_by=created_by,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -89,15 +90,22 @@ def _write_algorithm(data: dict[str, Any], given: Given) -> Written:
         kept = old["kwargs"]
     elif old is not None:
         chosen = _chosen(catalogue.get("agent", old["class"]), old["kwargs"])
-        known = {name for field, info in cls.Config.model_fields.items() for name in (field, info.alias)}
-        kept = {name: value for name, value in chosen.items() if name in known}
-        left = [f"{name}={value}" for name, value in chosen.items() if name not in known]
+        # The same words are the same meaning: n_steps of PPO and of DQN are two things.
+        theirs, ours = (_descriptions(each) for each in (catalogue.get("agent", old["class"]), cls))
+        kept = {name: value for name, value in chosen.items() if name in ours and ours[name] == theirs[name]}
+        left = [f"{name}={value}" for name, value in chosen.items() if name not in kept]
         if left:
-            notices = (
-                f"agent {old['class']} -> {cls.rl_alias}: left behind {', '.join(left)}, which {cls.rl_alias} has not",
-            )
+            notices = (f"agent {old['class']} -> {cls.rl_alias}: left behind {', '.join(left)}",)
     data["agent"] = {"class": cls.rl_alias, "kwargs": {**kept, **kwargs}}
     return Written("agent.class", given.source, notices)
+
+
+def _descriptions(cls: type[RLComponent]) -> dict[str, str]:
+    # The first clause says what it is, the rest how this class takes it.
+    return {
+        info.alias or name: re.split("[:;.]", info.description or "")[0]
+        for name, info in cls.Config.model_fields.items()
+    }
 
 
 def _chosen(cls: type[RLComponent], kwargs: dict[str, Any]) -> dict[str, Any]:

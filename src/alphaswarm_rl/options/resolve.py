@@ -77,7 +77,7 @@ def effective_spec(
         spec, written = _overridden(start, overrides)
     except SpecError as error:
         raise _blame(start, overrides, error) from error
-    canonical = spec.canonical()
+    canonical = spec.as_data()
     return EffectiveSpec(
         spec=spec,
         sources={item.path: {"value": look(canonical, item.path), "source": item.source} for item in written},
@@ -124,7 +124,7 @@ def run_arguments(
 def _overridden(base: RLExperimentSpec, overrides: list[Given]) -> tuple[RLExperimentSpec, list[Written]]:
     if not overrides:
         return base, []
-    data = base.canonical()
+    data = base.as_data()
     written = write_all(data, overrides)
     return RLExperimentSpec.from_data(data, source=f"spec {base.name!r} with its options"), written
 

@@ -54,18 +54,22 @@ class Builder:
         self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool = False
     ) -> AnyVectorEnv:
         """An environment whose randomness is the stream of that name; preprocessed as the spec says."""
-        if window and "window" not in self.env.slots():
-            raise SpecError(
-                f"window {window.start} to {window.end}",
-                f"the env {self.env.rl_alias!r} has no dates",
-                "Replay it with another seed instead.",
-            )
+        self.refuse_window(window)
         env = self._raw_env(stream, num_envs=num_envs, phase=phase, window=window, render=render)
         obs = self.spec.obs
         if obs.normalize == "none" and obs.clip_range is None and obs.stack_frames is None:
             return env
         asked = ObservationSettings(normalize=obs.normalize, clip_range=obs.clip_range, stack_frames=obs.stack_frames)
         return PreprocessedEnv(env, asked, training=phase == "train")
+
+    def refuse_window(self, window: Window) -> None:
+        """Refuses dates for an environment that has none."""
+        if window and "window" not in self.env.slots():
+            raise SpecError(
+                f"window {window}",
+                f"the env {self.env.rl_alias!r} has no dates",
+                "Replay it with another seed instead.",
+            )
 
     def in_sample(self, window: Window) -> bool | None:
         """Whether an evaluation on those dates sees what training or validation saw; None where nobody can know."""

@@ -89,7 +89,8 @@ class CheckpointStore:
             raise CheckpointError(
                 f"checkpoint at step {timesteps} of run {run_id}",
                 f"it cannot be written: {error.strerror or error}",
-                f"Free space below {self.root} or choose another folder with --model-dir, then: rl resume {run_id}.",
+                f"Free space below {self.root} or choose another folder with --model-dir"
+                + (f", then: rl resume {run_id}." if self.steps(run_id) else ", and train again."),
             ) from error
         return Checkpoint(final, hashlib.sha256(text.encode()).hexdigest(), timesteps)
 

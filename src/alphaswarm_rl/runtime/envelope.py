@@ -11,7 +11,7 @@ from typing import Any
 from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.runtime.events import EventBus, Sink, file_sink, ledger_sink
+from alphaswarm_rl.runtime.events import EventBus, Sink, file_sink, ledger_sink, log_sink
 from alphaswarm_rl.runtime.halting import HaltWatcher, halt_on_signals
 from alphaswarm_rl.settings import Settings
 
@@ -63,7 +63,7 @@ def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[S
     bus = EventBus(
         run.id,
         first_seq=ledger.next_seq(run.id),
-        sinks=[ledger_sink(ledger), file_sink(settings.logs_path / f"{run.id}.jsonl"), *sinks],
+        sinks=[ledger_sink(ledger), file_sink(settings.logs_path / f"{run.id}.jsonl"), log_sink, *sinks],
     )
     with (
         HaltWatcher(ledger, run.id, settings.ledger, checks=run.halt_checks) as watcher,
@@ -76,7 +76,7 @@ def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[S
             ledger.finish_run(run.id, "halted", halt_reason="interrupted at once", halt_checks=watcher.checks)
             bus.emit("halted", reason="interrupted at once")
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}"
             ledger.finish_run(run.id, "failed", error=reason, halt_checks=watcher.checks)
             bus.emit("error", error=reason, traceback=traceback.format_exc())
@@ -135,9 +135,9 @@ def result_of(run: RunRow) -> RunResult:
 
 
 def refuse_if_halted(ledger: Ledger, run_id: str | None) -> None:
-    """Refuses to start anything while the kill switch is engaged."""
-    reason = ledger.halt_reason(run_id or "")
-    if reason is not None:
-        raise RunError(
-            "the kill switch", f"it is engaged: {reason}", "Release it first: rl halt --release --reason WHY."
-        )
+    """Refuses to start anything while the kill switch is engaged, for everything or for this run."""
+    for halt in ledger.halt_status():
+        if halt.scope in ("*", run_id):
+            scope = "" if halt.scope == "*" else f"{halt.scope} "
+            remedy = f"Release it first: rl halt {scope}--release --reason WHY."
+            raise RunError("the kill switch", f"it is engaged: {halt.reason}", remedy)

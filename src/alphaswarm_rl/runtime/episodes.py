@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
+from alphaswarm_rl.runtime.finite import refuse_not_finite
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One step of all environments."""
         result = self.env.step(actions)
-        _, rewards, terminated, truncated, _ = result
+        observation, rewards, terminated, truncated, _ = result
+        refuse_not_finite(observation, rewards, step=self.transitions // self.num_envs)
         self._returns += rewards
         self._lengths += 1
         self.transitions += self.num_envs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alphaswarm_rl.ledger import Ledger
+
+_log = logging.getLogger(__name__)
 
 #: The stages in the order in which a run can pass them.
 STAGES = (
@@ -80,6 +83,27 @@ def ledger_sink(ledger: Ledger) -> Sink:
         ledger.append_event(event.run_id, event.seq, event.stage, event.ts, dict(event.payload))
 
     return store
+
+
+_LEVELS = {
+    "train.checkpoint": logging.INFO,
+    "eval.step": logging.INFO,
+    "done": logging.INFO,
+    "halted": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+def log_sink(event: Event) -> None:
+    """Writes an event as a log line: checkpoints, evaluations and the end at info, the rest at debug."""
+    level = _LEVELS.get(event.stage, logging.DEBUG)
+    if _log.isEnabledFor(level):
+        details = ", ".join(f"{name} {_short(value)}" for name, value in event.payload.items() if name != "traceback")
+        _log.log(level, "run %s: %s (%s)", event.run_id[:8], event.stage, details)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def file_sink(path: Path) -> Sink:

@@ -100,12 +100,3 @@ def torch_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def component_drift(stored: dict[str, int], current: dict[str, int]) -> list[str]:
-    """Which components behave differently from when the version was first stored."""
-    return [
-        f"code differs: {name.partition(':')[2]} {stored[name]} -> {current.get(name, 'gone')}"
-        for name in sorted(stored)
-        if current.get(name) != stored[name]
-    ]

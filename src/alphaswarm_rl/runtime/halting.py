@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -12,6 +13,11 @@ from types import FrameType
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.settings import LedgerSettings
+
+_log = logging.getLogger(__name__)
+
+#: Seconds that the end of a run waits for its watcher.
+_LONGEST_GOODBYE = 5.0
 
 
 class HaltWatcher:
@@ -30,12 +36,20 @@ class HaltWatcher:
         self._ledger = ledger
         self._run_id = run_id
         self._settings = settings
+        self._answered = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"halt-watcher-{run_id[:8]}", daemon=True)
 
     def should_halt(self) -> bool:
-        """Whether the loop must stop; counts how often it was asked."""
+        """Whether the loop must stop; counts how often it was asked.
+
+        Silence is measured here, by the loop itself: the watcher may hang in a database that does not answer.
+        """
         self.checks += 1
+        if self.reason is None:
+            silence = time.monotonic() - self._answered
+            if silence >= self._settings.halt_silence_seconds:
+                self.request(f"the kill switch gave no answer for {silence:.0f} s")
         return self.reason is not None
 
     def request(self, reason: str) -> None:
@@ -49,26 +63,23 @@ class HaltWatcher:
 
     def __exit__(self, *exc_info: object) -> None:
         self._stop.set()
-        self._thread.join()
+        self._thread.join(timeout=_LONGEST_GOODBYE)  # it is a daemon: one that hangs in a database is left behind
 
     def _watch(self) -> None:
-        answered = beaten = time.monotonic()
+        beaten = time.monotonic()
         while not self._stop.wait(self._settings.halt_poll_seconds):
-            now = time.monotonic()
             try:
                 reason = self._ledger.halt_reason(self._run_id)
-                if now - beaten >= self._settings.heartbeat_seconds:
+                if time.monotonic() - beaten >= self._settings.heartbeat_seconds:
                     self._ledger.heartbeat(self._run_id)
-                    beaten = now
+                    beaten = time.monotonic()
             except RunError as error:  # another process holds the run now
                 self.request(str(error))
                 return
-            except Exception as error:  # noqa: BLE001  whatever went wrong, an unanswered kill switch must end in a halt
-                silence = now - answered
-                if silence >= self._settings.halt_silence_seconds:
-                    self.request(f"the kill switch gave no answer for {silence:.0f} s: {error}")
+            except Exception as error:  # noqa: BLE001  no answer, for whatever reason: `should_halt` counts the silence
+                _log.warning("the kill switch does not answer: %s", error)
                 continue
-            answered = now
+            self._answered = time.monotonic()
             if reason is not None:
                 self.request(f"kill switch: {reason}")
 

@@ -17,10 +17,9 @@ class ProgressBar:
 
     Args:
         total: Transitions to go to.
-        done: Transitions already done.
     """
 
-    def __init__(self, total: int, done: int = 0) -> None:
+    def __init__(self, total: int) -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -31,11 +30,19 @@ class ProgressBar:
             console=Console(stderr=True),
             transient=False,
         )
-        self._task = self._progress.add_task("train", total=total, completed=done, rate="", reward="")
-        self._first = done
+        self._task = self._progress.add_task("train", total=total, start=False, rate="", reward="")
+        self._first = 0
         self._started = self._last = time.monotonic()
 
+    def counting_from(self, done: int) -> ProgressBar:
+        """The bar of a run that has done that many transitions before: rate and time left are those of this leg."""
+        self._first = done
+        self._progress.update(self._task, completed=done)
+        return self
+
     def __enter__(self) -> ProgressBar:
+        self._started = self._last = time.monotonic()
+        self._progress.start_task(self._task)
         self._progress.start()
         return self
 

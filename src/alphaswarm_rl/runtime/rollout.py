@@ -9,6 +9,7 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.halt import HaltToken
+from alphaswarm_rl.runtime.finite import refuse_not_finite
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def evaluate_learner(
     over-represented and the result does not depend on n.
     """
     n = env.num_envs
-    returns = np.full(episodes, np.nan)
+    returns = np.zeros(episodes)
+    unfinished = episodes
     lengths = np.zeros(episodes, dtype=np.int64)
     running, steps = np.zeros(n), np.zeros(n, dtype=np.int64)
     current = np.arange(n)  # the episode that each environment plays
@@ -63,7 +65,8 @@ def evaluate_learner(
     masks = getattr(env, "action_masks", None)
     memory: Any = None
     frames: list[np.ndarray[Any, Any]] = []
-    while np.isnan(returns).any():
+    played = 0
+    while unfinished:
         if halt is not None and halt.should_halt():
             return None
         if record_frames and current[0] == 0:
@@ -72,6 +75,8 @@ def evaluate_learner(
             observation, memory, episode_start, deterministic=deterministic, masks=None if masks is None else masks()
         )
         observation, rewards, terminated, truncated, _ = env.step(actions)
+        refuse_not_finite(observation, rewards, step=played)
+        played += 1
         running += rewards
         steps += 1
         episode_start = terminated | truncated
@@ -79,6 +84,7 @@ def evaluate_learner(
             episode = int(current[index])
             if episode < episodes:
                 returns[episode], lengths[episode] = running[index], steps[index]
+                unfinished -= 1
             current[index] += n
         running[episode_start] = 0
         steps[episode_start] = 0

@@ -37,7 +37,8 @@ class Selection:
             verb: What it is wanted for.
         """
         if isinstance(wanted, str) and wanted != "best" and not wanted.isdigit():
-            return self._of_this_policy(load_checkpoint(Path(wanted)))
+            path = Path(wanted)
+            return self._of_this_policy(load_checkpoint(path, expected_sha256=sha256_of_folder(self.ledger, path)))
         if wanted is None and (run is None or run.checkpoint is None) and not self._must_be_trained():
             return None
         if run is None:
@@ -57,8 +58,8 @@ class Selection:
         return bool(self.spec.agent.build().trains)
 
     def _of_this_policy(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
-        ours = self.spec.canonical()
-        differing = [name for name in _OF_THE_POLICY if loaded.spec.get(name) != ours[name]]
+        theirs = RLExperimentSpec.from_data(loaded.spec, source=f"checkpoint {loaded.checkpoint.path}", stored=True)
+        differing = [name for name in _OF_THE_POLICY if getattr(theirs, name) != getattr(self.spec, name)]
         if differing:
             raise CheckpointError(
                 f"checkpoint {str(loaded.checkpoint.path)!r}",
@@ -77,20 +78,45 @@ class Selection:
         if run.best_checkpoint is None:
             why, remedy = "it sought no best model", "Train with training.eval_during_training: true."
             raise RunError(f"run {run.id}", why, remedy)
-        return load_checkpoint(Path(run.best_checkpoint))
+        return self._recorded(run, Path(run.best_checkpoint))
 
     def _step(self, run: RunRow, step: int) -> LoadedCheckpoint:
         steps = self.store.steps(run.id)
         if step not in steps:
             kept = ", ".join(map(str, steps)) or "none"
             raise RunError(f"checkpoint at step {step} of run {run.id}", "it is not kept", f"Kept: {kept}.")
-        return load_checkpoint(steps[step])
+        return self._recorded(run, steps[step])
+
+    def _recorded(self, run: RunRow, path: Path) -> LoadedCheckpoint:
+        return load_checkpoint(path, expected_sha256=recorded_sha256(self.ledger, run, path))
 
     def _trained(self, run: RunRow) -> RunRow:
         """The training run behind an evaluation or a replay: the one whose checkpoints they use."""
         while run.target != "train" and run.parent_run_id is not None:
             run = self.ledger.run(run.parent_run_id)
         return run
+
+
+def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
+    """The checksum that the ledger holds of one of a run's checkpoints; one it does not know is refused."""
+    if run.checkpoint is not None and Path(run.checkpoint) == path and run.checkpoint_sha256 is not None:
+        return run.checkpoint_sha256
+    announced = [event for event in ledger.events(run.id) if event.stage == "train.checkpoint"]
+    found = next((event.payload["sha256"] for event in reversed(announced) if event.payload["path"] == str(path)), None)
+    if found is None:
+        raise CheckpointError(
+            f"checkpoint {str(path)!r}", f"the ledger has no record of it in run {run.id}", "Use another checkpoint."
+        )
+    return str(found)
+
+
+def sha256_of_folder(ledger: Ledger, path: Path) -> str | None:
+    """The checksum that the ledger holds of a checkpoint folder; None where it is of no run it knows."""
+    folder = path.resolve()
+    runs = [
+        run for run in ledger.runs(target="train", limit=None, include_removed=True) if run.id == folder.parent.name
+    ]
+    return recorded_sha256(ledger, runs[0], folder) if runs else None
 
 
 def _refuse_removed(run: RunRow) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
-from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.ledger import EvaluationPhase, Ledger
 from alphaswarm_rl.runtime.building import Builder, is_stateful, load_preprocessing, preprocessing_state
 from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.runtime.episodes import Episode, EpisodeTracker
@@ -21,8 +21,6 @@ from alphaswarm_rl.runtime.halting import HaltWatcher
 from alphaswarm_rl.runtime.progress import ProgressBar
 from alphaswarm_rl.runtime.rollout import Evaluation, evaluate_learner
 from alphaswarm_rl.settings import Settings
-
-EvaluationPhase = Literal["validation", "evaluate", "replay"]
 
 #: What counts as a rollout for agents that update step by step.
 _OFF_POLICY_LOG_UNIT = 1000
@@ -182,7 +180,7 @@ class TrainingSession:
             return self.checkpoint
         with span("checkpoint"):
             self.checkpoint = self.store.save(
-                self.run_id, self.learner.timesteps, self.states(), spec=self.spec.canonical(), seed=self.builder.seed
+                self.run_id, self.learner.timesteps, self.states(), spec=self.spec.as_data(), seed=self.builder.seed
             )
         self.flush_episodes()
         self.ledger.update_run(
@@ -196,7 +194,7 @@ class TrainingSession:
         return self.checkpoint
 
     def _held(self) -> list[Path]:
-        held = [Path(row.checkpoint) for row in descendants(self.ledger, self.run_id) if row.checkpoint]
+        held = [Path(run.checkpoint or "") for run in self.ledger.standing_on(str(self.store.root / self.run_id))]
         return held if self.best is None else [*held, self.best.path]
 
     def announce(self, checkpoint: Checkpoint | None, **more: Any) -> None:
@@ -231,6 +229,11 @@ class TrainingSession:
             self.best = self.save()
             self.ledger.update_run(self.run_id, best_checkpoint=str(self.best.path), best_reward=reward)
             self.announce(self.best, best=True)
+
+    def validate_the_last(self) -> None:
+        """Lets the last model compete for the best one too, where the intervals missed it."""
+        if self._evaluate_every is not None and self._validated_at != self.learner.timesteps:
+            self.validate()
 
     def evaluate(self) -> Evaluation | None:
         """The final evaluation on the evaluation window, which chooses nothing."""
@@ -286,13 +289,6 @@ class TrainingSession:
         """Closes the environments that the session opened."""
         if self._validation_env is not None:
             self._validation_env.close()
-
-
-def descendants(ledger: Ledger, run_id: str) -> Iterator[RunRow]:
-    """Every run that stands on this one: its evaluations and replays, and theirs."""
-    for child in ledger.children(run_id):
-        yield child
-        yield from descendants(ledger, child.id)
 
 
 def record_evaluation(

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from alphaswarm_rl.core.component import RLComponent
 from alphaswarm_rl.core.errors import SpecError
-from alphaswarm_rl.core.hashing import canonical_fields, canonical_json, sha256_text
+from alphaswarm_rl.core.hashing import canonical_fields, canonical_json, plain_fields, sha256_text
 from alphaswarm_rl.core.model import FrozenModel, explain
 from alphaswarm_rl.core.refs import ComponentRef, walk_refs
 from alphaswarm_rl.core.yaml import dump_yaml, load_yaml, load_yaml_file
@@ -75,6 +75,11 @@ def _pipeline_ref(value: Any) -> Any:
     return value
 
 
+def _maybe_nothing(value: Any) -> Any:
+    # `{spec: null}` is how some documents write that there is none.
+    return None if isinstance(value, Mapping) and set(value) == {"spec"} and value["spec"] is None else value
+
+
 def _store(value: Any) -> Any:
     return {"spec": value} if isinstance(value, Mapping) and "class" in value else value
 
@@ -95,17 +100,23 @@ class RLExperimentSpec(FrozenModel):
     data_pipeline: Annotated[DataPipelineRef | None, BeforeValidator(_pipeline_ref)] = Field(
         None, description="Where the data comes from."
     )
-    env: EnvRef | None = Field(None, description="The environment.")
+    env: Annotated[EnvRef | None, BeforeValidator(_maybe_nothing)] = Field(None, description="The environment.")
     obs: ObsSpec = Field(
         default_factory=ObsSpec, description="What is done to observations before the agent sees them."
     )
-    reward: RewardRef | None = Field(None, description="The reward; null: the environment's own.")
-    observation: ObservationRef | None = Field(None, description="What the agent sees; null: the environment's own.")
-    action: ActionRef | None = Field(None, description="What the agent may do; null: the environment's own.")
+    reward: Annotated[RewardRef | None, BeforeValidator(_maybe_nothing)] = Field(
+        None, description="The reward; null: the environment's own."
+    )
+    observation: Annotated[ObservationRef | None, BeforeValidator(_maybe_nothing)] = Field(
+        None, description="What the agent sees; null: the environment's own."
+    )
+    action: Annotated[ActionRef | None, BeforeValidator(_maybe_nothing)] = Field(
+        None, description="What the agent may do; null: the environment's own."
+    )
     terminations: Annotated[list[TerminationRef], BeforeValidator(_list_of_refs)] = Field(
         default_factory=list, description="Why an episode ends, beside the environment's own reasons."
     )
-    agent: AgentRef | None = Field(None, description="The agent.")
+    agent: Annotated[AgentRef | None, BeforeValidator(_maybe_nothing)] = Field(None, description="The agent.")
     training: TrainingSpec = Field(default_factory=TrainingSpec, description="How long and on what it trains.")
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec, description="How it is judged.")
     ensembler: EnsemblerSpec | None = Field(None, description="How several agents become one.")
@@ -132,12 +143,18 @@ class RLExperimentSpec(FrozenModel):
         return self
 
     @classmethod
-    def from_data(cls, data: Any, *, source: str = "spec") -> RLExperimentSpec:
-        """The spec in plain data, such as a parsed YAML document."""
+    def from_data(cls, data: Any, *, source: str = "spec", stored: bool = False) -> RLExperimentSpec:
+        """The spec in plain data, such as a parsed YAML document.
+
+        Args:
+            data: The mapping of fields.
+            source: What it is called in an error.
+            stored: Whether it comes from the ledger or a checkpoint, where a missing field is younger than it.
+        """
         if not isinstance(data, Mapping):
             raise SpecError(source, "it is not a mapping of fields", "Start from: rl spec show PRESET.")
         try:
-            return cls.model_validate(dict(data))
+            return cls.model_validate(dict(data), context={"stored": stored})
         except ValidationError as error:
             raise SpecError(source, explain(error, cls), "See every field: rl spec show cartpole_ppo.") from error
 
@@ -153,10 +170,14 @@ class RLExperimentSpec(FrozenModel):
 
     def to_yaml(self) -> str:
         """The whole spec, every field with its value, as YAML that gives the same hash."""
-        return dump_yaml(self.canonical())
+        return dump_yaml(self.as_data())
+
+    def as_data(self) -> dict[str, Any]:
+        """Every field with its value as plain data; what the ledger stores, and what reads back as this spec."""
+        return plain_fields(self)
 
     def canonical(self) -> dict[str, Any]:
-        """Every field with its value as plain data; what the hash is taken of and the ledger stores."""
+        """What the hash is taken of: as `as_data`, but for younger fields at the default they were born with."""
         return canonical_fields(self)
 
     @cached_property

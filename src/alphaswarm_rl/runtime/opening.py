@@ -1,0 +1,169 @@
+"""How a run begins: its row with all that it pins, its first events, its builder."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.seeding import LARGEST_SEED
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
+from alphaswarm_rl.runtime.building import Builder
+from alphaswarm_rl.runtime.checkpoints import Checkpoint
+from alphaswarm_rl.runtime.envelope import RunScope
+from alphaswarm_rl.runtime.events import Sink
+from alphaswarm_rl.runtime.fingerprints import code_fingerprint, machine_fingerprint, resolve_device
+from alphaswarm_rl.runtime.media import save_gif
+from alphaswarm_rl.runtime.rollout import Evaluation
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import RLExperimentSpec
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What every verb needs to know.
+
+    Attributes:
+        spec: What is run.
+        settings: Where it is run.
+        overrides: What flags and environment variables changed, with the source of each.
+        progress: Whether a progress bar is shown.
+        sinks: More receivers of the run's events.
+    """
+
+    spec: RLExperimentSpec
+    settings: Settings
+    overrides: Mapping[str, Any]
+    progress: bool
+    sinks: tuple[Sink, ...]
+
+
+def create_run(
+    context: RunContext,
+    ledger: Ledger,
+    version: VersionRow,
+    target: str,
+    *,
+    seed: int,
+    window: Window,
+    parent: RunRow | None = None,
+    checkpoint: Checkpoint | None = None,
+    **columns: Any,
+) -> RunRow:
+    """The row of a new run, with everything it depends on; a component that changed since is said in a notice."""
+    spec, settings = context.spec, context.settings
+    device = resolve_device(settings.infer.device)
+    return ledger.create_run(
+        spec_id=version.spec_id,
+        version_id=version.id,
+        parent_run_id=None if parent is None else parent.id,
+        family=spec.slug,
+        name=settings.store.run_name,
+        target=target,
+        seed=seed,
+        spec_hash=version.spec_hash,
+        exec_hash=spec.exec_hash,
+        code_fingerprint=_code(spec),
+        machine=machine_fingerprint(device),
+        device=device,
+        window_start=window.start,
+        window_end=window.end,
+        checkpoint=None if checkpoint is None else str(checkpoint.path),
+        checkpoint_sha256=None if checkpoint is None else checkpoint.sha256,
+        overrides=dict(context.overrides),
+        notices=component_drift(version, spec),
+        **columns,
+    )
+
+
+def check_request(context: RunContext, window: Window) -> None:
+    """Refuses what can be refused before there is a run: a wrong request leaves no row."""
+    builder = Builder(context.spec, seed=0, device="cpu")
+    builder.env.notices()  # resolves its name
+    builder.refuse_window(window)
+
+
+def start(context: RunContext, ledger: Ledger, scope: RunScope, window: Window) -> Builder:
+    """The builder of a run, after its first two events; data that changed since the run began are refused."""
+    run = scope.run
+    scope.bus.emit(
+        "start",
+        target=run.target,
+        spec=context.spec.slug,
+        version_id=run.version_id,
+        spec_hash=run.spec_hash,
+        seed=run.seed,
+    )
+    builder = Builder(context.spec, seed=run.seed, device=resolve_device(run.device))
+    fingerprint = builder.env.data_fingerprint(window)
+    if run.resumed and fingerprint != run.data_fingerprint:
+        raise RunError(
+            f"run {run.id}",
+            "its data have changed since it began",
+            "Put the data back, or train the spec again: rl train.",
+        )
+    notices = [*(run.notices or []), *(note for note in builder.env.notices() if note not in (run.notices or []))]
+    ledger.update_run(run.id, data_fingerprint=fingerprint, notices=notices)
+    scope.bus.emit("data.loaded", data_fingerprint=fingerprint, window=[window.start, window.end], notices=notices)
+    return builder
+
+
+def component_drift(version: VersionRow, spec: RLExperimentSpec) -> list[str]:
+    """Which components behave differently from when the version was first stored."""
+    stored, current = version.component_versions, spec.component_versions
+    return [
+        f"code differs: {name.partition(':')[2]} {stored[name]} -> {current.get(name, 'gone')}"
+        for name in sorted(stored)
+        if current.get(name) != stored[name]
+    ]
+
+
+def changed_surroundings(run: RunRow, spec: RLExperimentSpec) -> list[str]:
+    """What differs between the machine and the code a run began with and those it is resumed with."""
+    pairs = ((run.machine, machine_fingerprint(run.device)), (run.code_fingerprint, _code(spec)))
+    return [
+        f"resumed with another {name}: {before.get(name)} -> {now[name]}"
+        for before, now in pairs
+        for name in now
+        if before.get(name) != now[name]
+    ]
+
+
+def _code(spec: RLExperimentSpec) -> dict[str, Any]:
+    return {**code_fingerprint(), "components": spec.component_versions}
+
+
+def run_metrics(context: RunContext, run: RunRow, evaluation: Evaluation | None) -> dict[str, Any]:
+    """The metrics of a run's evaluation; its recording, if there is one, is written now."""
+    if evaluation is None:
+        return {}
+    metrics = dict(evaluation.metrics)
+    if evaluation.frames:
+        path = context.settings.below_home(Path("media")) / f"{run.id}.gif"
+        metrics["recording"] = str(save_gif(evaluation.frames, path))
+    return metrics
+
+
+def draw_seed(wanted: int | str | None, default: int) -> int:
+    """The seed that a run pins."""
+    if wanted is None:
+        return default
+    if wanted == "random":
+        return secrets.randbelow(LARGEST_SEED + 1)
+    if not str(wanted).isdigit() or int(wanted) > LARGEST_SEED:
+        why = f"it is not a whole number from 0 to {LARGEST_SEED}"
+        raise RunError(f"seed {wanted!r}", why, "Give such a number, or: random.")
+    return int(wanted)
+
+
+def describe_env(env: Any) -> dict[str, Any]:
+    """What the env.built event says."""
+    return {
+        "num_envs": env.num_envs,
+        "observation_space": str(env.single_observation_space),
+        "action_space": str(env.single_action_space),
+    }

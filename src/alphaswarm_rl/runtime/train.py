@@ -1,0 +1,141 @@
+"""The verb train, and its continuation resume."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from pathlib import Path
+
+from alphaswarm_rl.core.contracts import Learner
+from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.runtime.building import Builder
+from alphaswarm_rl.runtime.checkpoints import CheckpointStore, load_checkpoint
+from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
+from alphaswarm_rl.runtime.episodes import EpisodeTracker
+from alphaswarm_rl.runtime.opening import (
+    RunContext,
+    changed_surroundings,
+    check_request,
+    create_run,
+    describe_env,
+    draw_seed,
+    run_metrics,
+    start,
+)
+from alphaswarm_rl.runtime.progress import ProgressBar
+from alphaswarm_rl.runtime.selection import recorded_sha256
+from alphaswarm_rl.runtime.training import TrainingSession
+
+
+def train(context: RunContext, ledger: Ledger, *, seed: int | str | None) -> RunResult:
+    """Opens a run of the spec's version and trains."""
+    refuse_if_halted(ledger, None)
+    check_request(context, context.spec.training.window)
+    run = create_run(
+        context,
+        ledger,
+        ledger.persist_spec(context.spec),
+        "train",
+        seed=draw_seed(seed, context.spec.seed),
+        window=context.spec.training.window,
+        total_timesteps=context.spec.training.total_timesteps,
+    )
+    return _run(context, ledger, run, None)
+
+
+def resume(context: RunContext, ledger: Ledger, run_id: str) -> RunResult:
+    """Claims a stopped run and goes on with it from its last checkpoint."""
+    refuse_if_halted(ledger, run_id)
+    stopped = ledger.run(run_id)
+    if stopped.target != "train":
+        raise RunError(f"run {stopped.id}", f"it is a run of {stopped.target!r}", "Only training runs are resumed.")
+    if stopped.checkpoint is None and stopped.status != "running":
+        raise RunError(f"run {stopped.id}", "it has no checkpoint to go on from", "Train the spec again: rl train.")
+    return _run(context, ledger, ledger.claim_for_resume(stopped.id), stopped)
+
+
+def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | None) -> RunResult:
+    training = context.spec.training
+    with run_scope(ledger, run, context.settings, context.sinks) as scope:
+        builder = start(context, ledger, scope, training.window)
+        env = builder.build_env("env", num_envs=training.n_envs, phase="train", window=training.window)
+        _check_evaluation(builder)
+        with closing(EpisodeTracker(env)) as tracker:
+            scope.bus.emit("env.built", **describe_env(tracker))
+            learner = builder.build_learner(tracker, training=True)
+            scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume)
+            _train_and_judge(context, ledger, scope, builder, tracker, learner, stopped)
+    return result_of(ledger.run(run.id))
+
+
+def _check_evaluation(builder: Builder) -> None:
+    """Builds what the end will need and throws it away: an evaluation that cannot be had is refused now."""
+    judged = builder.spec.evaluation
+    builder.build_env("evaluate", num_envs=1, phase="evaluate", window=judged.window, render=judged.render).close()
+
+
+def _train_and_judge(
+    context: RunContext,
+    ledger: Ledger,
+    scope: RunScope,
+    builder: Builder,
+    env: EpisodeTracker,
+    learner: Learner,
+    stopped: RunRow | None,
+) -> None:
+    total = context.spec.training.total_timesteps
+    progress = ProgressBar(total) if context.progress else None
+    session = TrainingSession(
+        builder=builder,
+        learner=learner,
+        env=env,
+        run_id=scope.run.id,
+        ledger=ledger,
+        bus=scope.bus,
+        store=CheckpointStore(context.settings.models_path),
+        watcher=scope.watcher,
+        settings=context.settings,
+        progress=progress,
+    )
+    with closing(session):
+        if stopped is None:
+            builder.fit_preprocessing(env.env)
+        else:
+            _restore(context, ledger, session, stopped)
+        with progress.counting_from(learner.timesteps) if progress is not None else nullcontext():
+            learner.train(env, total, session)
+            if progress is not None:
+                progress.update(env.transitions, env.mean_reward, force=True)
+        session.save()
+        if not scope.watcher.reason:
+            session.validate_the_last()
+        evaluation = None if scope.watcher.reason else session.evaluate()
+    metrics = run_metrics(context, scope.run, evaluation)
+    if session.best_reward is not None:
+        metrics["best_reward"] = session.best_reward
+    session.announce(session.checkpoint, final=True)
+    in_sample = None if evaluation is None else evaluation.in_sample
+    if learner.timesteps > total:
+        notice = f"trained {learner.timesteps - total} transitions more than {total}: rollouts are whole"
+        ledger.update_run(scope.run.id, notices=[*(ledger.run(scope.run.id).notices or []), notice])
+    finish(ledger, scope, metrics=metrics, timesteps=learner.timesteps, in_sample=in_sample)
+
+
+def _restore(context: RunContext, ledger: Ledger, session: TrainingSession, run: RunRow) -> None:
+    assert run.checkpoint is not None
+    loaded = load_checkpoint(Path(run.checkpoint), expected_sha256=run.checkpoint_sha256)
+    how = session.restore(loaded)
+    done = loaded.checkpoint.timesteps
+    ledger.drop_beyond(run.id, done)
+    if run.best_checkpoint is not None and run.best_reward is not None:
+        path = Path(run.best_checkpoint)
+        best = load_checkpoint(path, expected_sha256=recorded_sha256(ledger, run, path)).checkpoint
+        if best.timesteps <= done:
+            session.best, session.best_reward = best, run.best_reward
+    fresh = " (episodes start fresh)" if how == "approximate" else ""
+    notices = [
+        *ledger.run(run.id).notices,
+        f"resumed at step {done} from {run.status}; resume: {how}{fresh}",
+        *changed_surroundings(run, context.spec),
+    ]
+    ledger.update_run(run.id, resume=how, timesteps=done, notices=notices)
