@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from alphaswarm_rl.core.refs import build_from_config
     from alphaswarm_rl.core.window import Window
     from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.market.panel import MarketPanel
     from alphaswarm_rl.runtime import RLRuntime, RunResult
     from alphaswarm_rl.settings import Settings
     from alphaswarm_rl.spec import RLExperimentSpec, load_spec, load_specs_from_dir
@@ -21,6 +22,7 @@ _HOMES = {
     "AlphaSwarmError": "alphaswarm_rl.core.errors",
     "ComponentConfig": "alphaswarm_rl.core.component",
     "Ledger": "alphaswarm_rl.ledger",
+    "MarketPanel": "alphaswarm_rl.market.panel",
     "RLComponent": "alphaswarm_rl.core.component",
     "RLExperimentSpec": "alphaswarm_rl.spec",
     "RLRuntime": "alphaswarm_rl.runtime",
@@ -36,6 +38,7 @@ __all__ = [
     "AlphaSwarmError",
     "ComponentConfig",
     "Ledger",
+    "MarketPanel",
     "RLComponent",
     "RLExperimentSpec",
     "RLRuntime",
