@@ -77,7 +77,15 @@ def test_a_missing_extra_shows_how_to_get_it(rl, monkeypatch):
 
 
 def test_extras_come_from_the_metadata(monkeypatch):
-    assert {extra.name for extra in extras.extras()} == {"anytrading", "box2d", "mujoco", "postgres", "render"}
+    assert {extra.name for extra in extras.extras()} == {
+        "alpaca",
+        "anytrading",
+        "box2d",
+        "mujoco",
+        "postgres",
+        "render",
+        "yahoo",
+    }
     monkeypatch.setattr(
         extras, "requires", lambda _: ["no-such-distribution>=1; extra == 'x'", "click>=8", 'click; extra == "y"']
     )
