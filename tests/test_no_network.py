@@ -21,3 +21,8 @@ def test_its_subprocesses_reach_no_other_host():
 def test_loopback_stays_open():
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()[:2]):
         pass
+
+
+def test_a_datagram_reaches_no_other_host():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, pytest.raises(OSError, match="may not connect"):
+        sender.sendto(b"x", ("192.0.2.1", 53))

@@ -5,6 +5,7 @@ import socket
 
 _connect = socket.socket.connect
 _connect_ex = socket.socket.connect_ex
+_sendto = socket.socket.sendto
 
 
 def _refuse(self, address):
@@ -31,5 +32,11 @@ def connect_ex(self, address):
     return _connect_ex(self, address)
 
 
+def sendto(self, data, *rest):
+    _refuse(self, rest[-1])
+    return _sendto(self, data, *rest)
+
+
+socket.socket.sendto = sendto
 socket.socket.connect = connect
 socket.socket.connect_ex = connect_ex

@@ -283,7 +283,7 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_training(settings, led
 
 def test_more_transitions_than_asked_for_are_said(train):
     assert train(training={"total_timesteps": 100}).notices == [
-        "trained 28 transitions more than 100: rollouts are whole"
+        "trained 28 transitions more than 100: rollouts and vector steps are whole"
     ]
     assert train(training={"total_timesteps": 128}).notices == []
 

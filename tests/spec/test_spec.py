@@ -87,9 +87,9 @@ def test_a_spec_cannot_change():
 @pytest.mark.parametrize(
     ("field", "part"),
     [
-        ("universe: {symbols: [AAPL]}", "market engine"),
-        ("universe: {model: {class: x}}", "market engine"),
-        ("training: {stop_properly_penalty_coef: 0.2}", "market engine"),
+        ("universe: {symbols: [AAPL]}", "trading environments"),
+        ("universe: {model: {class: x}}", "trading environments"),
+        ("training: {stop_properly_penalty_coef: 0.2}", "trading environments"),
         ("training: {extras: {a: 1}}", "declares keys"),
         ("evaluation: {extras: {a: 1}}", "declares keys"),
         ("extras: {a: 1}", "declares keys"),

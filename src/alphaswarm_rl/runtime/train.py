@@ -116,7 +116,9 @@ def _train_and_judge(
     session.announce(session.checkpoint, final=True)
     in_sample = None if evaluation is None else evaluation.in_sample
     if learner.timesteps > total:
-        notice = f"trained {learner.timesteps - total} transitions more than {total}: rollouts are whole"
+        notice = (
+            f"trained {learner.timesteps - total} transitions more than {total}: rollouts and vector steps are whole"
+        )
         ledger.update_run(scope.run.id, notices=[*(ledger.run(scope.run.id).notices or []), notice])
     finish(ledger, scope, metrics=metrics, timesteps=learner.timesteps, in_sample=in_sample)
 

@@ -22,14 +22,14 @@ class WaitingField:
 
 
 _WAITING = (
-    WaitingField("universe.symbols", [], "the market engine"),
-    WaitingField("universe.model", None, "the market engine"),
-    WaitingField("data_pipeline", None, "the market engine"),
-    WaitingField("reward", None, "the market engine"),
-    WaitingField("observation", None, "the market engine"),
-    WaitingField("action", None, "the market engine"),
-    WaitingField("terminations", [], "the market engine"),
-    WaitingField("training.stop_properly_penalty_coef", None, "the market engine"),
+    WaitingField("universe.symbols", [], "the trading environments"),
+    WaitingField("universe.model", None, "the trading environments"),
+    WaitingField("data_pipeline", None, "the trading environments"),
+    WaitingField("reward", None, "the trading environments"),
+    WaitingField("observation", None, "the trading environments"),
+    WaitingField("action", None, "the trading environments"),
+    WaitingField("terminations", [], "the trading environments"),
+    WaitingField("training.stop_properly_penalty_coef", None, "the trading environments"),
     WaitingField("training.advantage", None, "the native agents"),
     WaitingField("ensembler", None, "the ensemblers"),
     WaitingField("trajectory_store.spec", None, "the data plane"),
