@@ -27,7 +27,7 @@ def test_healthy(rl, home):
         "components",
     ):
         assert found[name] == "ok"
-    for part in ("the market engine", "telemetry", "the model registry"):
+    for part in ("the trading environments", "telemetry", "the model registry"):
         assert found[part] == "waits"
     assert not home.exists()
     text = rl("doctor").out
