@@ -15,6 +15,7 @@ from alphaswarm_rl.core.refs import build_from_config, reference
 
 #: Parameters that have no default.
 REQUIRED = {
+    ("env", "anytrading"): {"task": "stocks"},
     ("env", "gymnasium"): {"id": "CartPole-v1"},
     ("agent", "policy"): {"policy": {"class": "random"}},
     ("data_pipeline", "csv"): {"path": "bars.csv"},

@@ -244,6 +244,7 @@ def test_no_field_is_left_untested(full_catalogue):
 @pytest.mark.parametrize("cls", catalogue.listing(), ids=lambda cls: f"{cls.rl_kind}:{cls.rl_alias}")
 def test_every_parameter_of_every_component_is_part_of_the_canonical_form(cls):
     required = {
+        "anytrading": {"task": "stocks"},
         "gymnasium": {"id": "CartPole-v1"},
         "policy": {"policy": {"class": "random"}},
         "csv": {"path": "bars.csv"},
