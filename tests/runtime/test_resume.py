@@ -219,7 +219,9 @@ def test_the_progress_bar_shows_rate_time_left_and_reward_of_this_leg(settings, 
     from alphaswarm_rl.runtime import progress
 
     shown = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=shown, force_terminal=True, width=200))
+    # A terminal of its own, whatever the tests themselves run in.
+    terminal = Console(file=shown, force_terminal=True, width=200, _environ={"TERM": "xterm"})
+    monkeypatch.setattr(progress, "Console", lambda **_: terminal)
     stopped = halted_run(tiny(**POLICY), settings)
     RLRuntime.from_run(stopped.run_id, settings, progress=True).resume()
     lines = [line for line in shown.getvalue().replace("\r", "\n").splitlines() if "train" in line]
