@@ -132,7 +132,8 @@ class TrainingSession:
     def flush_episodes(self) -> None:
         """Writes finished episodes in one batch; too many of them as one row."""
         episodes = self.env.take()
-        span_of_batch = max(self.env.transitions - self._episodes_from, 1)
+        # A rate is one of a thousand transitions or more: a few episodes that end together are not many.
+        span_of_batch = max(self.env.transitions - self._episodes_from, 1000)
         self._episodes_from = self.env.transitions
         if not episodes:
             return
