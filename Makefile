@@ -58,6 +58,8 @@ test-all: test
 bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/runtime_overhead.py
 	$(BIN)/python benchmarks/import_time.py
+	$(BIN)/python benchmarks/book_kernels.py
+	$(BIN)/python benchmarks/anytrading.py
 
 clean:
 	rm -rf $(VENV) .alphaswarm build dist

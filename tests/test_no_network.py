@@ -19,8 +19,8 @@ def test_its_subprocesses_reach_no_other_host():
 
 
 def test_loopback_stays_open():
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()[:2]):
-        pass
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()[:2]) as client:
+        assert client.getpeername() == server.getsockname()
 
 
 def test_a_datagram_reaches_no_other_host():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.data_pipelines.dates import DateText
 from alphaswarm_rl.data_pipelines.pipeline import PipelineConfig
 
 if TYPE_CHECKING:
@@ -23,20 +24,9 @@ class RemoteConfig(PipelineConfig):
     symbols: list[str] = Field(
         default_factory=list, description="Symbols to fetch where the universe of the spec names none."
     )
-    since: str = Field(
+    since: DateText = Field(
         "2000-01-01", description="First date to fetch, ISO; fixed, so that features do not depend on the window."
     )
-
-    @field_validator("since")
-    @classmethod
-    def _is_a_date(cls, value: str) -> str:
-        from alphaswarm_rl.market.calendar import moment
-
-        try:
-            moment(value)
-        except DataError as error:
-            raise ValueError(str(error)) from error
-        return value
 
 
 def wanted_symbols(config: RemoteConfig, request: DataRequest) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.seeding import LARGEST_SEED
+from alphaswarm_rl.data_pipelines.dates import DateText
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SyntheticPipeline(PanelPipeline):
         )
         n_assets: int = Field(5, ge=1, le=10_000, description="Number of assets.")
         n_bars: int = Field(1000, ge=2, description="Number of bars.")
-        start: str = Field("2020-01-01", description="Date of the first bar, ISO, UTC.")
+        start: DateText = Field("2020-01-01", description="Date of the first bar, ISO, UTC.")
         bar: Literal["1m", "5m", "15m", "30m", "1h", "4h", "1d"] = Field("1d", description="Length of a bar.")
         weekends: bool = Field(False, description="Whether Saturdays and Sundays trade.")
         volatility: float = Field(0.2, gt=0, le=10, description="Volatility per year.")
@@ -76,17 +76,6 @@ class SyntheticPipeline(PanelPipeline):
             None, ge=0, lt=1, description="garch: weight of the last squared shock; null: 0.08."
         )
         garch_beta: float | None = Field(None, ge=0, lt=1, description="garch: weight of the last variance; null: 0.9.")
-
-        @field_validator("start")
-        @classmethod
-        def _is_a_date(cls, value: str) -> str:
-            from alphaswarm_rl.market.calendar import moment
-
-            try:
-                moment(value)
-            except DataError as error:
-                raise ValueError(str(error)) from error
-            return value
 
         @model_validator(mode="before")
         @classmethod
