@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
-.PHONY: help install demo test test-all check format docs bench clean
+.PHONY: help install demo test test-all check format docs bench bench-peers clean
 
 help:
 	@echo "make demo      install what is needed, train, evaluate, replay, show a table"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-all  the full counts as well; writes docs/results/"
 	@echo "make check     formatting, lint, types, layers, file lengths, generated docs"
 	@echo "make bench     the benchmarks, each beside its peer"
+	@echo "make bench-peers  the virtual environment .venv-peers with the benchmarks' peers"
 	@echo "make docs      write the generated pages anew"
 	@echo "make install   the virtual environment .venv with everything, from requirements.lock"
 
@@ -60,6 +61,18 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/book_kernels.py
 	$(BIN)/python benchmarks/anytrading.py
+
+# The peers' needs contradict each other, so only torch brings its own; everything else is listed.
+PEERS := .venv-peers
+PEERS_PIP := $(PEERS)/bin/pip install --quiet --disable-pip-version-check
+
+$(PEERS)/.everything: benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS_PIP) --constraint $< torch
+	$(PEERS_PIP) --no-deps --requirement $<
+	touch $@
+
+bench-peers: $(PEERS)/.everything
 
 clean:
 	rm -rf $(VENV) .alphaswarm build dist

@@ -91,6 +91,15 @@ class TrajectorySettings(FrozenModel):
     require_iceberg: bool = Field(False, description="Whether a failed table commit fails the run.")
 
 
+class DataSettings(FrozenModel):
+    """Where market data lies."""
+
+    root: Path = Field(
+        Path(),
+        description="Folder that paths in a spec are relative to; a relative one is below the working folder.",
+    )
+
+
 class LedgerSettings(FrozenModel):
     """How the ledger is kept."""
 
@@ -119,6 +128,7 @@ class Settings(FrozenModel):
     metrics: MetricsSettings = MetricsSettings()
     traces: TracesSettings = TracesSettings()
     logs: LogsSettings = LogsSettings()
+    data: DataSettings = DataSettings()
     trajectory: TrajectorySettings = TrajectorySettings()
 
     def below_home(self, path: Path) -> Path:
@@ -134,6 +144,11 @@ class Settings(FrozenModel):
     def logs_path(self) -> Path:
         """Folder of the runs' event logs."""
         return self.below_home(self.log_dir)
+
+    @property
+    def data_path(self) -> Path:
+        """Folder that paths in a spec are relative to."""
+        return self.data.root.expanduser().absolute()
 
     @property
     def database_url(self) -> str:

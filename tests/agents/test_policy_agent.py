@@ -106,6 +106,20 @@ def test_predictions_are_of_the_batchs_size():
     assert memory is None
 
 
+def test_predictions_are_for_the_environment_they_are_seeded_for_and_repeat_themselves():
+    learner = learner_for("random", World(action_space=spaces.Discrete(4)))
+    other = World(action_space=CONTINUOUS, num_envs=5)
+
+    def draw():
+        learner.seed_predictions(7, other)
+        return learner.predict(np.zeros((5, 3)), None, np.ones(5), deterministic=False)[0]
+
+    first = draw()
+    assert first.shape == other.action_space.shape
+    assert first.dtype == CONTINUOUS.dtype
+    assert np.array_equal(draw(), first)
+
+
 def test_short_names():
     ref = reference({"class": "constant", "kwargs": {"action": 2}}, "agent")
     assert ref == reference(

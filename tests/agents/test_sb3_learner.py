@@ -159,6 +159,18 @@ def test_the_global_generators_stay_as_they_are(alias):
     assert numbers() == before
 
 
+@pytest.mark.parametrize("alias", ["ppo", "dqn"])
+def test_seeded_predictions_repeat_themselves_in_any_environment(alias):
+    learner = trained(alias)
+    observations = np.zeros((50, 3), np.float32)
+
+    def draw(env):
+        learner.seed_predictions(7, env)
+        return learner.predict(observations, None, np.ones(50, bool), deterministic=False)[0]
+
+    assert np.array_equal(draw(world_for(alias)), draw(world_for(alias, num_envs=50)))
+
+
 def test_the_environments_action_space_is_left_alone():
     env = world_for("dqn")
     env.single_action_space.seed(5)

@@ -20,7 +20,7 @@ def test_one_kind(rl, kind):
 
 
 def test_kinds_without_components_and_unknown_ones(rl):
-    assert "no component of kind 'reward'" in rl("components", "list", "--kind", "reward").out
+    assert "no component of kind 'ensembler'" in rl("components", "list", "--kind", "ensembler").out
     unknown = rl("components", "list", "--kind", "agnt")
     assert unknown.code == 2
     assert "'agent'" in unknown.err

@@ -27,12 +27,12 @@ def test_healthy(rl, home):
         "components",
     ):
         assert found[name] == "ok"
-    for part in ("the trading environments", "telemetry", "the model registry"):
+    for part in ("the universe models", "telemetry", "the model registry"):
         assert found[part] == "waits"
     assert not home.exists()
     text = rl("doctor").out
     assert text.endswith("healthy\n")
-    assert "universe.symbols" in text
+    assert "universe.model" in text
     assert "metrics.enable" in text
 
 

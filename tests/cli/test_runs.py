@@ -3,6 +3,7 @@
 import csv
 import json
 
+from alphaswarm_rl.cli.results import PORTFOLIO_METRICS
 from alphaswarm_rl.spec import RLExperimentSpec
 
 
@@ -41,6 +42,30 @@ def test_show(rl, trained):
     text = rl("runs", "show", "latest").out
     assert "halt_checks" in text
     assert "tiny-ppo version 1" in text
+
+
+TRADING = """
+name: Tiny trading
+env: {class: stock_trading, kwargs: {fill: next_close}}
+data_pipeline: {class: synthetic, kwargs: {n_assets: 2, n_bars: 60, features: [macd]}}
+agent: {class: constant, kwargs: {action: [1.0, 0.5]}}
+"""
+
+
+def test_show_says_how_an_account_did(rl, tmp_path):
+    (tmp_path / "trading.yaml").write_text(TRADING)
+    answer = rl("evaluate", tmp_path / "trading.yaml", "--json").json["metrics"]
+    stored = rl("runs", "show", "latest", "--json").json
+    text = rl("runs", "show", "latest").out
+    for name in PORTFOLIO_METRICS:
+        assert stored["run"]["result_summary"][name] == stored["evaluations"][0]["metrics"][name] == answer[name]
+        assert [line.split()[0] for line in text.splitlines() if line].count(name) == 1
+    assert "TOTAL RETURN  SHARPE" in text
+    assert f"{answer['sortino']:.6g}" in rl("evaluate", "latest").out
+
+
+def test_show_of_an_environment_without_accounts_has_no_such_columns(rl, trained):
+    assert "SHARPE" not in rl("runs", "show", "latest").out
 
 
 def test_events(rl, trained):

@@ -141,7 +141,7 @@ def test_an_unknown_kind_suggests_the_nearest():
 
 def test_a_kind_without_components_says_that_its_part_is_not_there():
     with pytest.raises(UnknownComponent, match="not there yet"):
-        catalogue.get("portfolio_stage", "anything")
+        catalogue.get("ensembler", "anything")
 
 
 def test_an_unknown_parameter_suggests_the_nearest(bonus):

@@ -278,6 +278,12 @@
     default = "info";
     description = "Least severity that is written.";
   };
+  # Data: Market data. Source → Panel (Information)
+  options.rl.data.root = lib.mkOption {
+    type = lib.types.str;
+    default = ".";
+    description = "Folder that paths in a spec are relative to; a relative one is below the working folder.";
+  };
   # Trajectory: Step-by-step tables. Step → Rows (Information)
   options.rl.trajectory.namespace = lib.mkOption {
     type = lib.types.str;

@@ -56,6 +56,7 @@ SAMPLES = {
     "logs.enable": ("true", True),
     "logs.endpoint": ("http://collector:4318", "http://collector:4318"),
     "logs.level": ("debug", "debug"),
+    "data.root": ("/bars", Path("/bars")),
     "trajectory.namespace": ("lab", "lab"),
     "trajectory.table": ("steps", "steps"),
     "trajectory.equityTable": ("equity", "equity"),

@@ -99,6 +99,7 @@ ALIASES = {
 OURS = {
     "infer.threads",
     "store.keepLast",
+    "data.root",
     "home.episodeRate",
     "home.haltPollSeconds",
     "home.haltSilenceSeconds",
@@ -176,7 +177,7 @@ def test_features_have_the_documented_signatures():
         ("Traces", "Episode → Trace", "Signal"),
         ("Logs", "Event → Log", "Signal"),
     ]
-    assert [feature.name for feature in FEATURES][12:] == ["Trajectory", "Home"]
+    assert [feature.name for feature in FEATURES][12:] == ["Data", "Trajectory", "Home"]
     assert [option for feature in FEATURES for option in options_of(feature)] == list(OPTIONS)
 
 

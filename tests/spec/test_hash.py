@@ -250,6 +250,9 @@ def test_every_parameter_of_every_component_is_part_of_the_canonical_form(cls):
         "csv": {"path": "bars.csv"},
         "parquet": {"path": "bars.parquet"},
         "frame": {"name": "bars"},
+        "stacked": {"parts": [{"class": "portfolio_state"}]},
+        "composite": {"terms": [{"class": "pnl"}]},
+        "risk_breach": {"max_gross": 1.5},
     }.get(cls.rl_alias, {})
     assert set(canonical_fields(cls.Config.model_validate(required))) == set(cls.Config.model_fields)
 

@@ -87,9 +87,7 @@ def test_a_spec_cannot_change():
 @pytest.mark.parametrize(
     ("field", "part"),
     [
-        ("universe: {symbols: [AAPL]}", "trading environments"),
-        ("universe: {model: {class: x}}", "trading environments"),
-        ("training: {stop_properly_penalty_coef: 0.2}", "trading environments"),
+        ("universe: {model: {class: x}}", "universe models"),
         ("training: {extras: {a: 1}}", "declares keys"),
         ("evaluation: {extras: {a: 1}}", "declares keys"),
         ("extras: {a: 1}", "declares keys"),
@@ -105,24 +103,68 @@ def test_a_field_whose_part_is_not_there_is_refused(field, part):
         refuse_absent(spec)
 
 
-@pytest.mark.parametrize("slot", ["reward", "observation", "action", "ensembler", "trajectory_store"])
+@pytest.mark.parametrize("slot", ["ensembler", "trajectory_store"])
 def test_a_component_of_a_kind_that_is_not_there_is_refused(slot):
     wrapped = "{spec: {class: x}}"
     with pytest.raises(SpecError, match="not there yet"):
         load(f"{MINIMAL}{slot}: {wrapped}")
 
 
-@pytest.mark.parametrize(
-    "text", ["terminations: [{class: x}]", "training: {advantage: {class: ReinforcePlusPlusAdvantage}}"]
-)
-def test_nested_components_of_kinds_that_are_not_there_are_refused(text):
+def test_nested_components_of_kinds_that_are_not_there_are_refused():
     with pytest.raises(SpecError, match="not there yet"):
-        load(MINIMAL + text)
+        load(MINIMAL + "training: {advantage: {class: ReinforcePlusPlusAdvantage}}")
+
+
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [
+        ("universe: {symbols: [AAPL]}", "universe.symbols"),
+        ("data_pipeline: {class: synthetic}", "data_pipeline"),
+        ("reward: {class: pnl}", "reward"),
+        ("observation: {class: portfolio_state}", "observation"),
+        ("action: {class: integer_shares}", "action"),
+        ("terminations: [{class: drawdown}]", "terminations"),
+        ("training: {stop_properly_penalty_coef: 0.2}", "training.stop_properly_penalty_coef"),
+        ("training: {start: 2020-01-01}", "training.start/end"),
+        ("training: {validation_end: 2020-01-01}", "training.validation_start/validation_end"),
+        ("evaluation: {end: 2020-01-01}", "evaluation.start/end"),
+    ],
+)
+def test_a_part_that_the_environment_has_no_use_for_is_refused(field, named):
+    with pytest.raises(SpecError) as caught:
+        refuse_absent(load(MINIMAL + field))
+    assert named in caught.value.what
+    assert "'gymnasium'" in caught.value.why
+
+
+TRADING = """
+name: Trading
+env: {class: stock_trading}
+agent: {class: random}
+"""
+
+
+def test_a_trading_environment_takes_them_all_and_needs_data():
+    parts = "reward: {class: pnl}\nobservation: {class: portfolio_state}\naction: {class: integer_shares}\n"
+    rest = "terminations: [{class: drawdown}]\ntraining: {start: 2020-01-01, stop_properly_penalty_coef: 0.2}\n"
+    data = "data_pipeline: {class: bundled}\nuniverse: {symbols: [KO]}\n"
+    refuse_absent(load(TRADING + parts + rest + data))
+    with pytest.raises(SpecError, match=r"stock_trading.*no data_pipeline") as caught:
+        refuse_absent(load(TRADING + parts + rest))
+    assert "data_pipeline: {class: synthetic}" in caught.value.remedy
+
+
+def test_no_evaluation_is_zero_episodes_and_then_no_best_model_is_sought():
+    assert load("name: x\nevaluation: {episodes: 0}").evaluation.episodes == 0
+    with pytest.raises(SpecError, match=r"needs evaluation\.episodes of 1 or more"):
+        load("name: x\nevaluation: {episodes: 0}\ntraining: {eval_during_training: true}")
+    with pytest.raises(SpecError, match=r"evaluation\.episodes"):
+        load("name: x\nevaluation: {episodes: -1}")
 
 
 def test_at_its_default_a_waiting_field_does_no_harm():
     refuse_absent(load(MINIMAL))
-    assert {field.path for field in waiting_fields()} >= {"mlflow.tags", "trajectory_store.enabled", "reward"}
+    assert {field.path for field in waiting_fields()} >= {"mlflow.tags", "trajectory_store.enabled", "ensembler"}
 
 
 @pytest.mark.parametrize("missing", ["env", "agent"])

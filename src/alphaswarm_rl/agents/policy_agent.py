@@ -37,6 +37,10 @@ class PolicyAgent(Agent):
         """The agent that runs the policy of that short name."""
         return cls.rl_alias, {"policy": {"class": name, "kwargs": dict(kwargs)}}
 
+    def warmup_bars(self) -> int:
+        """Those of its policy."""
+        return int(self.config.policy.build().warmup_bars())
+
     def build(self, request: AgentRequest) -> Learner:
         """The policy with its counters."""
         from alphaswarm_rl.agents.policy_learner import build_policy_learner

@@ -22,24 +22,26 @@ Array = np.ndarray[Any, Any]
 def build_policy_learner(policy: Policy, request: AgentRequest) -> PolicyLearner:
     """The learner that runs `policy` in the environment of `request`."""
 
-    def build(seed: int) -> PolicyRunner:
+    def build(seed: int, env: AnyVectorEnv) -> PolicyRunner:
         return policy.build(
             PolicyRequest(
-                observation_space=request.env.single_observation_space,
-                action_space=request.env.single_action_space,
-                num_envs=request.env.num_envs,
+                observation_space=env.single_observation_space,
+                action_space=env.single_action_space,
+                num_envs=env.num_envs,
                 seed=seed,
+                env=env,
             )
         )
 
-    return PolicyLearner(build, request.seed, request.env.single_observation_space)
+    return PolicyLearner(build, request.seed, request.env)
 
 
 class PolicyLearner:
     """Runs a policy.
 
     Training and prediction have a policy runner each, so that an evaluation in between does not change what training
-    draws. Only the training runner is state: predictions depend on their seed and on the predictions made since.
+    draws, and because a policy may look at the environment it acts in, which is another one there. Only the training
+    runner is state: predictions depend on their seed and on the predictions made since.
 
     After `set_state`, `train` goes on from the saved observation without a reset, provided that the environment offers
     `set_state` as well (and so was restored by whoever restored this); any other environment is reset.
@@ -48,18 +50,18 @@ class PolicyLearner:
     resume: Literal["exact", "approximate"] = "exact"
     rollout_transitions: int | None = None
 
-    def __init__(self, build: Callable[[int], PolicyRunner], seed: int, observation_space: Space[Any]) -> None:
+    def __init__(self, build: Callable[[int, AnyVectorEnv], PolicyRunner], seed: int, env: AnyVectorEnv) -> None:
         self.timesteps = 0
         self._build = build
-        self._training = build(derived_seed(seed, "policy", "train"))
-        self.seed_predictions(derived_seed(seed, "policy", "predict"))
-        self._observation_space = observation_space
+        self._training = build(derived_seed(seed, "policy", "train"), env)
+        self.seed_predictions(derived_seed(seed, "policy", "predict"), env)
+        self._observation_space = env.single_observation_space
         self._observation: Any = None
         self._restored = False
 
-    def seed_predictions(self, seed: int) -> None:
-        """Starts the stream of predictions anew, so that an evaluation repeats itself."""
-        self._predicting = self._build(seed)
+    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+        """Starts the stream of predictions anew in that environment, so that an evaluation repeats itself."""
+        self._predicting = self._build(seed, env)
 
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Steps until `timesteps` reaches `total_timesteps` or a halt; the state is whole after every step."""

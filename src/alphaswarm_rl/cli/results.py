@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from alphaswarm_rl.options import EffectiveSpec
     from alphaswarm_rl.runtime import RunResult
 
+#: How an account did, in the order in which it is shown.
+PORTFOLIO_METRICS = (
+    "total_return",
+    "annual_return",
+    "sharpe",
+    "sortino",
+    "max_drawdown",
+    "volatility",
+    "turnover",
+    "cost",
+    "final_value",
+)
 _METRICS = (
     "episodes",
     "mean_reward",
@@ -23,6 +35,7 @@ _METRICS = (
     "max_reward",
     "mean_length",
     "best_reward",
+    *PORTFOLIO_METRICS,
     "in_sample",
 )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alphaswarm_rl.cli.results import PORTFOLIO_METRICS
 from alphaswarm_rl.cli.runs_events import events
 from alphaswarm_rl.cli.runs_export import export
 from alphaswarm_rl.cli.runs_removal import gc, rm
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
 
 #: Columns that are shown in their own way, or say nothing to people.
 _ELSEWHERE = ("result_summary", "overrides", "notices", "code_fingerprint", "machine", "process_start", "spec_id")
+
+#: Columns of the table of evaluations, by their titles; those of accounts only where there are any.
+_EVALUATIONS = {
+    "PHASE": "phase",
+    "STEPS": "timesteps",
+    "EPISODES": "episodes",
+    "MEAN REWARD": "mean_reward",
+    "STD": "std_reward",
+    "MEAN LENGTH": "mean_length",
+    "IN SAMPLE": "in_sample",
+}
+_ACCOUNTS = {"TOTAL RETURN": "total_return", "SHARPE": "sharpe", "MAX DRAWDOWN": "max_drawdown"}
 
 
 @click.group()
@@ -111,25 +124,20 @@ def show(session: Session, run: str) -> None:
 def _lines(row: RunRow, document: dict[str, Any], evaluations: list[Any]) -> list[str]:
     spec = document["spec"]
     known = {name: value for name, value in vars(row).items() if name not in _ELSEWHERE}
-    lines = pairs({"spec": f"{spec['slug']} version {spec['version']}", **known, "children": document["children"]})
+    account = {name: row.result_summary[name] for name in PORTFOLIO_METRICS if name in (row.result_summary or {})}
+    known = {name: value for name, value in known.items() if name not in account}
+    title = f"{spec['slug']} version {spec['version']}"
+    lines = pairs({"spec": title, **known, **account, "children": document["children"]})
     lines += [f"override  {path} = {shown(item['value'])} ({item['source']})" for path, item in row.overrides.items()]
     lines += [f"notice  {notice}" for notice in row.notices]
     if evaluations:
         lines += ["", "evaluations:"]
+        shown_columns = dict(_EVALUATIONS)
+        if any(item.total_return is not None for item in evaluations):
+            shown_columns |= _ACCOUNTS
         lines += columns(
-            ("PHASE", "STEPS", "EPISODES", "MEAN REWARD", "STD", "MEAN LENGTH", "IN SAMPLE"),
-            [
-                (
-                    item.phase,
-                    item.timesteps,
-                    item.episodes,
-                    item.mean_reward,
-                    item.std_reward,
-                    item.mean_length,
-                    item.in_sample,
-                )
-                for item in evaluations
-            ],
+            tuple(shown_columns),
+            [tuple(getattr(item, name) for name in shown_columns.values()) for item in evaluations],
         )
     if document["checkpoints"]:
         lines += ["", "checkpoints kept:"]

@@ -117,4 +117,5 @@ def _line(finding: dict[str, Any]) -> str:
     if "error" not in finding:
         return f"ok      {finding['path']}  {finding['spec_hash'][:12]}"
     error = finding["error"]
-    return f"broken  {finding['path']}  {error['why']}. {error['remedy']}"
+    what = "" if finding["path"] in error["what"] else f"{error['what']}: "
+    return f"broken  {finding['path']}  {what}{error['why']}. {error['remedy']}"

@@ -28,8 +28,12 @@ class EnvRequest:
         phase: In `train`, episode k of environment i has the key (i, k). In `evaluate` it has the key
             (i + k * num_envs, 0), so that the set of the first E episodes does not depend on num_envs.
         window: The dates it may show.
-        parts: Built components by slot, for environments that are composed.
+        parts: What a composed environment is made of, by slot: the `panel` (cut to the window and scaled), and built
+            components `reward`, `observation`, `action` and a tuple of `terminations`, where they replace its own.
         render: Whether `render()` must give pictures.
+        stop_properly: The share of an improperly stopped episode's return that is kept; None: all of it.
+        backend: Whether arrays are NumPy's or torch's.
+        device: Device of torch's.
     """
 
     num_envs: int
@@ -38,11 +42,45 @@ class EnvRequest:
     window: Window = field(default_factory=Window)
     parts: Mapping[str, Any] = field(default_factory=dict)
     render: bool = False
+    stop_properly: float | None = None
+    backend: Literal["numpy", "torch"] = "numpy"
+    device: str = "cpu"
 
 
 def episode_key(phase: Phase, num_envs: int, env_idx: int, episode: int) -> tuple[int, int]:
     """The key of one environment's episode, which with the seed determines all its randomness."""
     return (env_idx, episode) if phase == "train" else (env_idx + episode * num_envs, 0)
+
+
+@dataclass(frozen=True)
+class Trade:
+    """How an action's numbers are traded.
+
+    Attributes:
+        way: `shares`: units to buy, negative to sell, (n, A). `weights`: parts of the equity, (n, A). `position`: short
+            (-1), flat (0) or long (1) in one asset, (n,), NaN to leave it as it is; multiples where it is by units.
+        whole: shares: whether only whole units trade.
+        asset: position: index of the asset.
+        size: position: part of the equity, or units.
+        by_units: position: whether `size` is in units.
+        bracket: position: whether the action closes positions inside the bar, by its `exits`.
+    """
+
+    way: Literal["shares", "weights", "position"]
+    whole: bool = True
+    asset: int = 0
+    size: float = 1.0
+    by_units: bool = False
+    bracket: bool = False
+
+
+@dataclass(frozen=True)
+class NamedTerm:
+    """One term of a reward: what it is called in `info["reward_terms"]`, and what it is multiplied by."""
+
+    name: str
+    weight: float
+    term: Any
 
 
 @dataclass(frozen=True)
@@ -129,8 +167,8 @@ class Learner(Stateful, Protocol):
         """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""
         ...
 
-    def seed_predictions(self, seed: int) -> None:
-        """Starts the random stream of predictions anew; training draws from another."""
+    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+        """Starts the random stream of predictions anew, for predictions in that environment; training has another."""
         ...
 
     def predict(
@@ -148,12 +186,13 @@ class Learner(Stateful, Protocol):
 
 @dataclass(frozen=True)
 class PolicyRequest:
-    """What a policy is built for."""
+    """What a policy is built for: spaces, number, seed; and the environment, for rules that look at its market."""
 
     observation_space: Space[Any]
     action_space: Space[Any]
     num_envs: int
     seed: int
+    env: AnyVectorEnv | None = None
 
 
 class PolicyRunner(Stateful, Protocol):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from alphaswarm_rl.core.component import RLComponent
 
 if TYPE_CHECKING:
+    from gymnasium import Space
     from gymnasium.vector import VectorEnv
 
     from alphaswarm_rl.core.contracts import (
@@ -15,11 +17,14 @@ if TYPE_CHECKING:
         DataRequest,
         EnvRequest,
         Learner,
+        NamedTerm,
         PolicyRequest,
         PolicyRunner,
         State,
+        Trade,
         Window,
     )
+    from alphaswarm_rl.core.refs import ComponentRef
 
 
 class EnvComponent(RLComponent):
@@ -32,6 +37,14 @@ class EnvComponent(RLComponent):
     @abc.abstractmethod
     def build(self, request: EnvRequest) -> VectorEnv[Any, Any, Any]:
         """The environment itself. Arrays it hands out stay as they are: the caller may keep them."""
+
+    def warmup_bars(self, parts: Mapping[str, Any]) -> int:
+        """Bars before the window's start that it and those parts look at."""
+        return 0
+
+    def own_parts(self, replaced: frozenset[str]) -> tuple[ComponentRef, ...]:
+        """References to the parts it brings along, but for those in slots that are replaced."""
+        return ()
 
     def slots(self) -> frozenset[str]:
         """`takes` of this very environment, where that depends on its parameters."""
@@ -61,6 +74,10 @@ class Agent(RLComponent):
     def build(self, request: AgentRequest) -> Learner:
         """The learner itself."""
 
+    def warmup_bars(self) -> int:
+        """Bars before a window's start that it looks at."""
+        return 0
+
 
 class Policy(RLComponent):
     """A rule from observations to actions that learns nothing."""
@@ -71,41 +88,120 @@ class Policy(RLComponent):
     def build(self, request: PolicyRequest) -> PolicyRunner:
         """The policy itself."""
 
+    def warmup_bars(self) -> int:
+        """Bars before a window's start that it looks at."""
+        return 0
+
 
 class SmallComponent(RLComponent):
     """A stateless, batched piece of an environment; the environment owns, resets and saves its state arrays."""
 
+    #: Columns of the panel that it cannot do without, such as "high" or "volume".
+    needs: ClassVar[tuple[str, ...]] = ()
+    #: Whether it knows the future, and so may serve training alone.
+    training_only: ClassVar[bool] = False
+    #: Whether it reads `view.average_cost`, which is kept only where some part does.
+    tracks_cost: ClassVar[bool] = False
+    #: Names of further state arrays, one number per environment and asset, (n, A) float64, 0 as an episode begins.
+    asset_state: ClassVar[tuple[str, ...]] = ()
+
     def init(self, n: int, xp: Any) -> dict[str, Any]:
-        """State arrays for `n` environments, each of leading dimension `n`."""
+        """State arrays for `n` environments, each of leading dimension `n`, as an episode begins."""
         return {}
+
+    def prepare(self, panel: Any) -> dict[str, Any]:
+        """Arrays that all environments share, by bar or by asset; in `step` they stand in `state` beside its arrays."""
+        return {}
+
+    def warmup_bars(self) -> int:
+        """Bars before an episode's first decision that it looks at."""
+        return 0
 
     @abc.abstractmethod
     def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
         """Writes this step's result for all environments into `out`."""
 
 
-class RewardTerm(SmallComponent):
-    """A reward, or a part of one."""
+class Reward(RLComponent):
+    """What is rewarded: one term or several."""
 
     rl_kind = "reward"
 
+    @abc.abstractmethod
+    def terms(self) -> tuple[NamedTerm, ...]:
+        """Its terms with their names and weights, in the order in which they are added up."""
 
-class ObservationBuilder(SmallComponent):
-    """A part of what the agent sees."""
+
+class RewardTerm(Reward, SmallComponent):
+    """A reward, or a part of one: a number for the step that the view shows, (n,) float64."""
+
+    #: Whether it is settled after the ordinary terms, whose sum it finds in `view.reward`.
+    settles: ClassVar[bool] = False
+
+    def terms(self) -> tuple[NamedTerm, ...]:
+        """Itself, under its alias."""
+        from alphaswarm_rl.core.contracts import NamedTerm
+
+        return (NamedTerm(self.rl_alias, 1.0, self),)
+
+
+class Observation(RLComponent):
+    """What the agent sees: one builder or several side by side."""
 
     rl_kind = "observation"
 
+    @abc.abstractmethod
+    def builders(self) -> tuple[ObservationBuilder, ...]:
+        """Its builders, from left to right."""
+
+
+class ObservationBuilder(Observation, SmallComponent):
+    """A part of what the agent sees: (n, len(names)) float32."""
+
+    def builders(self) -> tuple[ObservationBuilder, ...]:
+        """Itself."""
+        return (self,)
+
+    @abc.abstractmethod
+    def names(self, panel: Any) -> tuple[str, ...]:
+        """One name per value, known before the first step."""
+
 
 class ActionSpec(SmallComponent):
-    """How the agent's output becomes something to do."""
+    """How the agent's output becomes something to do: reads `view.action`, writes what `trade` says."""
 
     rl_kind = "action"
 
+    @abc.abstractmethod
+    def space(self, panel: Any) -> Space[Any]:
+        """The action space of one environment."""
+
+    @abc.abstractmethod
+    def trade(self, panel: Any) -> Trade:
+        """Which way of trading `out` is meant for."""
+
+    def exits(self, view: Any, state: dict[str, Any]) -> Any:
+        """For brackets: prices (n,) at which positions are closed inside the bar; NaN where they stay.
+
+        It is asked after the fill, and before it too where orders fill at the bar's close: twice must be as once.
+        """
+        return view.xp.full(view.n, view.xp.nan)
+
+    def mask(self, view: Any, state: dict[str, Any]) -> Any:
+        """Which of its discrete actions are legal now, (n, actions); None where there are no masks."""
+        return None
+
+    def encode(self, view: Any, weights: Any) -> Any:
+        """The actions that come nearest to these target weights (n, A); None where it has no such actions."""
+        return None
+
 
 class Termination(SmallComponent):
-    """A reason for an episode to end."""
+    """A reason for an episode to end: writes booleans, (n,)."""
 
     rl_kind = "termination"
+    #: Whether it terminates by failure, an improper stop; otherwise it truncates.
+    improper: ClassVar[bool] = False
 
 
 class DataPipeline(RLComponent):
@@ -188,11 +284,7 @@ class ReplayBuffer(RLComponent):
         """The buffer itself."""
 
 
-class PortfolioStage(RLComponent):
-    """One stage of the pipeline from a policy's weights to target weights."""
+class PortfolioStage(SmallComponent):
+    """One stage of the pipeline from a policy's weights to target weights: changes the weights in `out`, (n, A)."""
 
     rl_kind = "portfolio_stage"
-
-    @abc.abstractmethod
-    def build(self, request: Any) -> Any:
-        """The stage itself."""

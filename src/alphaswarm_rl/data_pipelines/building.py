@@ -10,6 +10,7 @@ from alphaswarm_rl.data_pipelines.feature_names import turbulence_window
 from alphaswarm_rl.data_pipelines.features import add_indicators
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
 from alphaswarm_rl.data_pipelines.risk import turbulence, vix_join
+from alphaswarm_rl.data_pipelines.source import fundamentals_of_table
 from alphaswarm_rl.market.panel import Array, MarketPanel
 
 
@@ -18,6 +19,9 @@ def build_panel(pipeline: PanelPipeline, request: DataRequest) -> MarketPanel:
     panel = pipeline.load(request)
     if request.symbols:
         panel = panel.select(matching(panel.assets, request.symbols))
+    table = pipeline.load_fundamentals(request)
+    if table is not None:
+        panel = panel.with_features(fundamentals_of_table(table, pipeline.config.fundamental_fields, panel))
     if pipeline.config.features:
         panel = add_indicators(panel, pipeline.config.features)
     market: dict[str, Array] = {}

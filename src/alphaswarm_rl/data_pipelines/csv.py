@@ -35,3 +35,10 @@ class CsvPipeline(PanelPipeline):
         from alphaswarm_rl.market.panel_files import read_csv
 
         return series_of_table(read_csv(below(request.root, self.config.vix_path)))
+
+    def load_fundamentals(self, request: DataRequest) -> Any:
+        """The table of the file `fundamentals`."""
+        from alphaswarm_rl.market.panel_files import read_csv
+
+        path = self.config.fundamentals
+        return None if path is None else read_csv(below(request.root, path))

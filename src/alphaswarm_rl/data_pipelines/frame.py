@@ -45,6 +45,11 @@ class FramePipeline(PanelPipeline):
         """The series of the frame `vix_name`."""
         return series_of_table(_named(self.config.vix_name, request))
 
+    def load_fundamentals(self, request: DataRequest) -> Any:
+        """The table of the frame `fundamentals`."""
+        name = self.config.fundamentals
+        return None if name is None else _named(name, request)
+
 
 def _named(name: str, request: DataRequest) -> Any:
     if name not in request.frames:

@@ -35,3 +35,10 @@ class ParquetPipeline(PanelPipeline):
         from alphaswarm_rl.market.panel_files import read_parquet
 
         return series_of_table(read_parquet(below(request.root, self.config.vix_path)))
+
+    def load_fundamentals(self, request: DataRequest) -> Any:
+        """The table of the file `fundamentals`."""
+        from alphaswarm_rl.market.panel_files import read_parquet
+
+        path = self.config.fundamentals
+        return None if path is None else read_parquet(below(request.root, path))

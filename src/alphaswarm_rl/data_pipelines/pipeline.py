@@ -30,7 +30,8 @@ class PipelineConfig(ComponentConfig):
         default_factory=list, description="Features of the whole market: turbulence, turbulence_N, vix."
     )
     scaler: Literal["none", "zscore", "minmax"] = Field(
-        "none", description="How features are scaled; fitted on the training window alone."
+        "none",
+        description="How the assets' features are scaled, fitted on the training window; market features never are.",
     )
     feature_dtype: Literal["float32", "float64"] = Field("float32", description="Type of the features.")
     periods_per_year: float | None = Field(
@@ -62,6 +63,10 @@ class PanelPipeline(DataPipeline):
             f"the data pipeline {self.rl_alias!r} has no such series",
             "Leave it out, or use a pipeline that takes one: csv, parquet, frame, yahoo.",
         )
+
+    def load_fundamentals(self, request: DataRequest) -> Any:
+        """The table of fundamentals whose `fundamental_fields` become features; None where there is none."""
+        return None
 
     def build(self, request: DataRequest) -> MarketPanel:
         """The panel of the window with its warm-up bars and features, before scaling.

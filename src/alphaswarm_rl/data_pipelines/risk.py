@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.market.calendar import bar_seconds, known_at
+from alphaswarm_rl.market.covariance import bar_returns, sample_covariance
+from alphaswarm_rl.market.covariance import covariance as covariance
 from alphaswarm_rl.market.panel import Array, MarketPanel
 from alphaswarm_rl.market.panel_checks import check_times
 
@@ -36,33 +37,10 @@ def turbulence(panel: MarketPanel, lookback: int = 252, shrinkage: float = SHRIN
         if counts.any():
             history = history[:, counts]
             centre = history.mean(axis=0)
-            covariance = _covariance(history - centre)
-            covariance[~np.eye(len(centre), dtype=bool)] *= 1.0 - shrinkage
+            spread = sample_covariance(history - centre)
+            spread[~np.eye(len(centre), dtype=bool)] *= 1.0 - shrinkage
             distance = change[bar, counts] - centre
-            out[bar] = distance @ np.linalg.solve(covariance, distance)
-    return out
-
-
-def covariance(panel: MarketPanel, lookback: int = 252, at: Sequence[int] | Array | None = None) -> Array:
-    """The sample covariance of the last `lookback` one-bar returns, known at the close of t.
-
-    Args:
-        panel: The bars.
-        lookback: How many returns.
-        at: Indices of the bars at which it is wanted; None is all of them.
-
-    Returns:
-        (len(at), A, A) float64; 0 for an asset that has no price at all those bars, and before there are enough bars.
-    """
-    change = bar_returns(panel.close)
-    started = np.isnan(panel.close).sum(axis=0)
-    bars = np.arange(panel.num_bars) if at is None else np.asarray(at, dtype=np.int64)
-    out = np.zeros((len(bars), panel.num_assets, panel.num_assets))
-    for row, bar in enumerate(bars):
-        counts = np.flatnonzero(started <= bar - lookback)
-        if bar >= lookback and len(counts):
-            history = change[bar - lookback + 1 : bar + 1, counts]
-            out[row][np.ix_(counts, counts)] = _covariance(history - history.mean(axis=0))
+            out[bar] = distance @ np.linalg.solve(spread, distance)
     return out
 
 
@@ -91,17 +69,3 @@ def vix_join(panel: MarketPanel, timestamps: Any, values: Any) -> Array:
     when = known_at(labels, bar_seconds(labels), "open")[known]
     newest = np.searchsorted(when, panel.known_at, side="right") - 1
     return np.where(newest >= 0, np.append(series[known], np.nan)[newest], np.nan)
-
-
-def bar_returns(close: Array) -> Array:
-    """Simple returns from bar t - 1 to bar t, (T, A); NaN at the first bar and until an asset has two prices."""
-    out = np.full(close.shape, np.nan)
-    out[1:] = close[1:] / close[:-1] - 1.0
-    return out
-
-
-def _covariance(centred: Array) -> Array:
-    # The copy gives every window the same layout in memory, and so the same bits wherever the panel was cut.
-    centred = np.ascontiguousarray(centred)
-    result: Array = centred.T @ centred / (len(centred) - 1)
-    return result

@@ -21,7 +21,8 @@ def fit_scaler(scaler: Scaler, panel: MarketPanel) -> State:
 
     Bars count that may be traded (not the warm-up) and at which the feature is defined; an asset's bars count where it
     is tradable. Each feature of each asset has its own centre and scale. One without such a bar takes those of the
-    feature over all assets, and one that does not vary keeps its scale.
+    feature over all assets, and one that does not vary keeps its scale. Market features stay in their own units: limits
+    such as a turbulence of 140 are compared with them.
 
     Args:
         scaler: `zscore` subtracts the mean and divides by the standard deviation; `minmax` maps the smallest and the
@@ -41,15 +42,10 @@ def fit_scaler(scaler: Scaler, panel: MarketPanel) -> State:
     counts[: panel.warmup] = False
     centre, scale = _learn(scaler, panel.features, counts, axis=(0,))
     pooled_centre, pooled_scale = _learn(scaler, panel.features, counts, axis=(0, 1))
-    market = bars[:, None] >= panel.market_feature_from
-    market[: panel.warmup] = False
-    market_centre, market_scale = _learn(scaler, panel.market_features, market, axis=(0,))
     return State(
         arrays={
             "centre": _or(_or(centre, pooled_centre), 0.0),
             "scale": _or(_or(scale, pooled_scale), 1.0),
-            "market_centre": _or(market_centre, 0.0),
-            "market_scale": _or(market_scale, 1.0),
         },
         data=names,
     )
@@ -71,8 +67,7 @@ def apply_scaler(panel: MarketPanel, state: State) -> MarketPanel:
     if state.data["scaler"] == "none":
         return panel
     features = (panel.features - state.arrays["centre"]) / state.arrays["scale"]
-    market = (panel.market_features - state.arrays["market_centre"]) / state.arrays["market_scale"]
-    return replace(panel, features=features.astype(panel.dtype), market_features=market.astype(panel.dtype))
+    return replace(panel, features=features.astype(panel.dtype))
 
 
 def _learn(scaler: Scaler, values: Array, counts: Array, axis: tuple[int, ...]) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,11 +28,26 @@ class TableConfig(PipelineConfig):
     adjust: bool = Field(False, description="Scale prices by adjusted close over close.")
     adjusted: bool = Field(False, description="Whether prices already contain dividends and splits.")
     stamp: Literal["open", "close"] = Field("open", description="What a timestamp labels: its bar's open or close.")
+    fundamentals: str | None = Field(
+        None,
+        min_length=1,
+        description="Table with the columns asset, available_from and fundamental_fields: a file in the data folder, "
+        "or the name of a frame where the bars are one.",
+    )
+    fundamental_fields: list[str] = Field(
+        default_factory=list, description="Columns of that table to take as features, as they were known at each bar."
+    )
 
     @model_validator(mode="after")
     def _wide_has_closes_alone(self) -> TableConfig:
         if self.layout == "wide" and (self.asset is not None or self.feature_columns or self.adjust):
             raise ValueError("a wide table holds closes alone: leave asset, feature_columns and adjust out")
+        return self
+
+    @model_validator(mode="after")
+    def _fundamentals_are_used(self) -> TableConfig:
+        if (self.fundamentals is None) != (not self.fundamental_fields):
+            raise ValueError("fundamentals and fundamental_fields go together: give both or none")
         return self
 
 
@@ -71,6 +87,39 @@ def series_of_table(frame: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
         if meaning not in columns:
             raise DataError(f"column {meaning!r}", "the VIX series has no such column", "Rename a column.")
     return utc_of(frame[columns["timestamp"]], "timestamp"), numbers_of(frame[columns["close"]], "close")
+
+
+def fundamentals_of_table(frame: Any, fields: Sequence[str], panel: MarketPanel) -> dict[str, np.ndarray[Any, Any]]:
+    """Fundamentals by name, (T, A) each, as they were known at the close of every bar; NaN before the first.
+
+    A row counts from `available_from` on. A date without a time of day is some time of that day, and so known when the
+    day is over.
+    """
+    import numpy as np
+
+    from alphaswarm_rl.market.panel_columns import by_meaning, require_column
+    from alphaswarm_rl.market.panel_frame import flat
+    from alphaswarm_rl.market.panel_parse import numbers_of, utc_of
+    from alphaswarm_rl.market.point_in_time import join_as_of
+
+    frame = flat(frame)
+    columns = by_meaning(frame.columns)
+    if "asset" not in columns:
+        raise DataError("column 'asset'", "the table of fundamentals has no such column", "Rename a column.")
+    for name in ("available_from", *fields):
+        require_column(frame.columns, name, "of the table of fundamentals")
+    assets = frame[columns["asset"]].astype(str).to_numpy()
+    if not set(assets) & set(panel.assets):
+        raise DataError(
+            f"column {str(columns['asset'])!r} of the table of fundamentals",
+            "it names none of the assets",
+            f"The bars are those of {', '.join(panel.assets[:10])}.",
+        )
+    moments = utc_of(frame["available_from"], "available_from")
+    day = np.timedelta64(1, "D")
+    dates = moments == moments.astype("datetime64[D]")
+    moments = np.where(dates, moments + day, moments)
+    return {name: join_as_of(panel, assets, moments, numbers_of(frame[name], name)) for name in fields}
 
 
 def below(root: Path, path: str) -> Path:

@@ -102,7 +102,8 @@ def trade_to_position(
 ) -> None:
     """`Book.trade_to_position` for account i in asset `asset[i]`.
 
-    `direction` (N,) is -1, 0 or 1; `size` is the fraction of the equity, or units with `by_units`; `traded` is (N,).
+    `direction` (N,) is -1, 0 or 1, or NaN, which leaves the position as it is; `size` is the fraction of the equity, or
+    units with `by_units`; `traded` is (N,).
     """
     limits = (margin.initial, margin.short, float(size), by_units)
     market = (time, prices, tradable, volume, rates)

@@ -1,7 +1,7 @@
 """Loops over accounts that fill orders, close, adjust and mark; `kernels_numba` says what they mean.
 
 Each takes accounts `first` to `last`; the forms with chunks share them out over threads. Numba's cache does not notice
-when another file changes: this file calls no jitted code outside itself.
+when another file changes: of jitted code outside itself this file calls prefetches alone.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
 
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
+from alphaswarm_rl.market.jit import njit, prange
+from alphaswarm_rl.market.prefetch import AHEAD, ask_for
 
 _ALL_BUT_SPARE = 1.0 - SPARE_CASH
 
@@ -125,6 +126,9 @@ def shares_rows(
     buys, order, places = np.empty(assets, np.int64), np.empty(assets, np.int64), np.empty(assets, np.int64)
     sizes = np.empty(assets)
     for i in range(first, last):
+        if i + AHEAD < last:
+            ask_for(prices, time[i + AHEAD])
+            ask_for(tradable, time[i + AHEAD])
         t = time[i]
         _wishes(i, t, positions, orders, prices, tradable, volume, rates, whole, moves, values, fees, worths)
         money = cash[i]
@@ -260,19 +264,26 @@ def adjust_chunks(chunks, count, *arguments):
         adjust_rows(chunk * count // chunks, (chunk + 1) * count // chunks, *arguments)
 
 
+@njit(cache=True, fastmath={"reassoc"})
+def _worth(held, marks):
+    """Net and gross value of one account's positions; summed in whichever order is fastest, the same for all."""
+    net = 0.0
+    gross = 0.0
+    for j in range(held.size):
+        worth = held[j] * float(marks[j]) if held[j] != 0.0 else 0.0
+        net += worth
+        gross += abs(worth)
+    return net, gross
+
+
 @njit(cache=True)
 def mark_rows(first, last, cash, positions, time, marks, numbers, maintenance, equity, carry, called):
     """Accounts `first` to `last` of `kernels_numba.mark`."""
     rates = _rates(numbers)
     for i in range(first, last):
-        t = time[i]
-        net = 0.0
-        gross = 0.0
-        for j in range(positions.shape[1]):
-            held = positions[i, j]
-            worth = held * float(marks[t, j]) if held != 0.0 else 0.0
-            net += worth
-            gross += abs(worth)
+        if i + AHEAD < last:
+            ask_for(marks, time[i + AHEAD])
+        net, gross = _worth(positions[i], marks[time[i]])
         paid = rates.borrow * ((gross - net) / 2.0 + max(-cash[i], 0.0)) + rates.funding * net
         cash[i] -= paid
         carry[i] = paid

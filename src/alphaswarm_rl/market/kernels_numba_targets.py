@@ -2,7 +2,7 @@
 
 The equity after costs is found by Newton's method inside a bracket. Its function is the sum of the equity and of costs
 that rise slowly with it, so a few steps reach the last bit; where impact bends it, the bracket keeps the steps inside.
-Numba's cache does not notice when another file changes: this file calls no jitted code outside itself.
+Numba's cache does not notice when another file changes: of jitted code outside itself this file calls prefetches alone.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
 
 from alphaswarm_rl.market.costs import CostRates
+from alphaswarm_rl.market.jit import njit, prange
+from alphaswarm_rl.market.prefetch import AHEAD, ask_for
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 
 _ALL_BUT_SPARE = 1.0 - SPARE_EQUITY
@@ -171,6 +172,9 @@ def weights_rows(
     weights, price, units, goals = np.empty(assets), np.empty(assets), np.ones(assets), np.empty(assets)
     moves = np.empty(assets, np.bool_)
     for i in range(first, last):
+        if i + AHEAD < last:
+            ask_for(prices, time[i + AHEAD])
+            ask_for(tradable, time[i + AHEAD])
         t = time[i]
         for j in range(assets):
             price[j] = prices[t, j]
@@ -237,6 +241,8 @@ def position_rows(
             continue
         held = positions[i]
         wish = float(direction[i])
+        if np.isnan(wish):
+            continue
         if by_units:
             money, fees, moved, equity = _to_units(
                 cash[i], held, a, wish * size, price, units[a], rates, initial, short, goals

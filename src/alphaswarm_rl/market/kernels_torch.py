@@ -172,28 +172,41 @@ def _units(money: Tensor, linear: Tensor, cubic: Tensor | None) -> Tensor:
 def close_positions(
     cash: Tensor,
     positions: Tensor,
-    rows: Tensor,
-    ends: Tensor,
+    rows: Tensor | None,
+    ends: Tensor | None,
     time: Tensor,
     prices: Tensor,
     tradable: Tensor,
     volume: Tensor | None,
     rates: CostRates,
 ) -> Traded:
-    """Closes ended assets (`ends`, (T, A)) everywhere and every position that trades in accounts `rows` (N,)."""
+    """Closes ended assets (`ends`, (T, A)) everywhere and every position that trades in accounts `rows` (N,).
+
+    Either of the two may be None, for none.
+    """
     market = market_at(time, prices, tradable, volume, rates)
-    closing = (ends[time] | (rows[:, None] & market.trades)) & (positions != 0)
-    price = torch.where(closing, market.price, 0.0)
+    closing = torch.zeros_like(market.trades) if rows is None else rows[:, None] & market.trades
+    if ends is not None:
+        closing = closing | ends[time]
+    units = volume[time].double() if rates.impact > 0 and volume is not None else None
+    return close_at(cash, positions, closing, market.price, units, rates)
+
+
+def close_at(
+    cash: Tensor, positions: Tensor, closing: Tensor, price: Tensor, volume: Tensor | None, rates: CostRates
+) -> Traded:
+    """Closes the positions where `closing` (N, A) says so, at `price` (N, A); `volume` (N, A) is for impact."""
+    closing = closing & (positions != 0)
+    equity = cash + _add_up(values(positions, price))
+    price = torch.where(closing, price, 0.0)
     traded = torch.where(closing, -positions, 0.0)
-    fee = fees(rates._replace(impact=0.0), traded, price, market.volume)
+    size = traded.abs()
+    worth = size * price
+    fee = fees(rates._replace(impact=0.0), traded, price, price)
     if rates.impact > 0 and volume is not None:
-        units = volume[time].double()
-        size = traded.abs()
-        share = torch.where(units > 0, size / torch.where(units > 0, units, 1.0), 0.0)
-        fee = fee + size * price * (rates.impact * share.sqrt())
-    worth = traded.abs() * price
+        share = torch.where(volume > 0, size / torch.where(volume > 0, volume, 1.0), 0.0)
+        fee = fee + worth * (rates.impact * share.sqrt())
     fee = torch.minimum(fee, worth)
-    equity = cash + _add_up(values(positions, market.price))
     left = _add_up(-traded * price - fee, start=cash)
     return Traded(left, positions + traded, fee.sum(1), _ratio(worth.sum(1), equity), traded)
 
@@ -212,7 +225,7 @@ def adjust(
 def mark(cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor, rates: CostRates, margin: Margin) -> Marked:
     """One bar's borrow and funding, then the equity at these marks, and who is below the maintenance margin."""
     worth = values(positions, marks[time].double())
-    net, gross = _add_up(worth), _add_up(worth.abs())
+    net, gross = worth.sum(1), worth.abs().sum(1)
     carry = rates.borrow * ((gross - net) / 2.0 + (-cash).clamp(min=0.0)) + rates.funding * net
     cash = cash - carry
     equity = cash + net

@@ -39,6 +39,7 @@ FEATURES = (
     Feature("Metrics", "Runtime telemetry (reward, loss)", "Step → Metrics", "Signal", "METRICS"),
     Feature("Traces", "Episode/step spans", "Episode → Trace", "Signal", "TRACES"),
     Feature("Logs", "Structured events", "Event → Log", "Signal", "LOGS"),
+    Feature("Data", "Market data", "Source → Panel", "Information", "DATA"),
     Feature("Trajectory", "Step-by-step tables", "Step → Rows", "Information", "TRAJECTORY"),
     Feature("Home", "Home folder & ledger", "Run → Ledger", "Information", "HOME"),
 )
@@ -167,6 +168,7 @@ _SETTINGS_OPTIONS = (
     _setting("Logs", "endpoint", "--logs-endpoint", "logs.endpoint",
              "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", part=_TELEMETRY),
     _setting("Logs", "level", "--log-level", "logs.level"),
+    _setting("Data", "root", "--data-root", "data.root"),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
              "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", part=_DATA_PLANE),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",

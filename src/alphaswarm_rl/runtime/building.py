@@ -1,17 +1,23 @@
-"""From a spec to built things: environments with their preprocessing, and the learner."""
+"""From a spec to built things: market data, environments with their preprocessing, and the learner."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, EnvRequest, Learner, Phase, State
-from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, DataRequest, EnvRequest, Learner, Phase, State
+from alphaswarm_rl.core.errors import CheckpointError, SpecError
 from alphaswarm_rl.core.kinds import Agent, EnvComponent
+from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
-from alphaswarm_rl.spec import RLExperimentSpec
+from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.runtime.market_data import MarketData
+from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
+from alphaswarm_rl.spec.sections import TrainingSpec
 
 #: Vector steps of random actions that `obs.normalize: fixed` takes its statistics from.
 FIT_STEPS = 1000
@@ -24,37 +30,47 @@ class Builder:
         spec: The validated spec.
         seed: The run's seed, from which every consumer's stream is derived by name.
         device: Device of the learner's tensors.
+        root: Folder that paths of data are relative to.
+        frames: Data frames that the caller handed in, by name.
     """
 
-    def __init__(self, spec: RLExperimentSpec, *, seed: int, device: str) -> None:
+    def __init__(
+        self,
+        spec: RLExperimentSpec,
+        *,
+        seed: int,
+        device: str,
+        root: Path = Path(),
+        frames: Mapping[str, Any] | None = None,
+    ) -> None:
         assert spec.env is not None
         assert spec.agent is not None
+        refuse_unused_parts(spec)
         self.spec = spec
         self.seed = seed
         self.device = device
         self.env: EnvComponent = spec.env.build()
         self.agent: Agent = spec.agent.build()
-        self._check_windows()
+        self.parts = _parts(spec)
+        self.data = None if spec.data_pipeline is None else self._market_data(spec.data_pipeline, root, frames or {})
 
-    def _check_windows(self) -> None:
-        if "window" in self.env.slots():
-            return
-        training, evaluation = self.spec.training, self.spec.evaluation
-        for name, window in (
-            ("training.start/end", training.window),
-            ("training.validation_start/validation_end", training.validation_window),
-            ("evaluation.start/end", evaluation.window),
-        ):
-            if window:
-                raise SpecError(
-                    f"spec fields {name}", f"the env {self.env.rl_alias!r} has no dates", "Leave the dates out."
-                )
+    def _market_data(self, pipeline: ComponentRef, root: Path, frames: Mapping[str, Any]) -> MarketData:
+        request = DataRequest(
+            warmup_bars=max(self.env.warmup_bars(self.parts), self.agent.warmup_bars()),
+            seed=derived_seed(self.seed, "data"),
+            root=root,
+            frames=frames,
+            symbols=tuple(self.spec.universe.symbols),
+        )
+        return MarketData(pipeline.build(), request, self.spec.training.window)
 
     def build_env(
         self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool = False
     ) -> AnyVectorEnv:
         """An environment whose randomness is the stream of that name; preprocessed as the spec says."""
         self.refuse_window(window)
+        if phase == "evaluate":
+            self._refuse_hindsight(window)
         env = self._raw_env(stream, num_envs=num_envs, phase=phase, window=window, render=render)
         obs = self.spec.obs
         if obs.normalize == "none" and obs.clip_range is None and obs.stack_frames is None:
@@ -71,13 +87,44 @@ class Builder:
                 "Replay it with another seed instead.",
             )
 
-    def in_sample(self, window: Window) -> bool | None:
-        """Whether an evaluation on those dates sees what training or validation saw; None where nobody can know."""
+    def load_data(self, windows: tuple[Window, ...]) -> None:
+        """Loads what these windows need at once, where the spec has market data."""
+        if self.data is not None:
+            self.data.load(windows)
+
+    def restore_data(self, states: Mapping[str, State]) -> None:
+        """Takes fitted scalers from a checkpoint; they are loaded, never fitted again."""
+        if self.data is None:
+            return
+        if "data" not in states:
+            raise CheckpointError(
+                "the checkpoint", "it holds no state of the data pipeline", "Use a checkpoint of a run of this spec."
+            )
+        self.data.restore(states["data"])
+
+    def data_fingerprint(self, window: Window) -> str | None:
+        """SHA-256 of the bars of that window with their warm-up; None where the environment makes its own."""
+        return self.env.data_fingerprint(window) if self.data is None else self.data.raw(window).fingerprint
+
+    def in_sample(self, window: Window, training: TrainingSpec | None = None) -> bool | None:
+        """Whether an evaluation on those dates sees what training or validation saw; None where nobody can know.
+
+        Args:
+            window: The dates of the evaluation.
+            training: How the policy was trained; None: as the spec says.
+        """
         if not self.agent.trains:
             return False
-        training = self.spec.training
-        seen = (training.window, training.validation_window) if training.validation_window else (training.window,)
-        return self.env.in_sample(window, seen)
+        seen = training_windows(training or self.spec.training)
+        return self.env.in_sample(window, seen) if self.data is None else self.data.overlaps(window, seen)
+
+    def notices(self, *, judges: bool) -> list[str]:
+        """What the user should know about how things were resolved.
+
+        Args:
+            judges: Whether there will be an evaluation.
+        """
+        return [*self.env.notices(), *(self._left_out_of_evaluation() if judges else ())]
 
     def fit_preprocessing(self, env: AnyVectorEnv) -> None:
         """Fits what must be fitted before training, on an environment of its own."""
@@ -91,13 +138,67 @@ class Builder:
                 warm_up.close()
 
     def _raw_env(self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool) -> AnyVectorEnv:
-        seed = derived_seed(self.seed, stream)
-        return self.env.build(EnvRequest(num_envs=num_envs, seed=seed, phase=phase, window=window, render=render))
+        parts = self.parts if self.data is None else {**self.parts, "panel": self.data.seen(window)}
+        return self.env.build(
+            EnvRequest(
+                num_envs=num_envs,
+                seed=derived_seed(self.seed, stream),
+                phase=phase,
+                window=window,
+                parts=parts,
+                render=render,
+                stop_properly=self.spec.training.stop_properly_penalty_coef if phase == "train" else None,
+            )
+        )
 
     def build_learner(self, env: AnyVectorEnv, *, training: bool) -> Learner:
         """The agent, built for that environment's spaces; to be trained, or only to be asked for actions."""
         seed = derived_seed(self.seed, "agent")
         return self.agent.build(AgentRequest(env=env, seed=seed, device=self.device, training=training))
+
+    def _refuse_hindsight(self, window: Window) -> None:
+        """Refuses to judge a policy that is shown the future."""
+        columns = frozenset() if self.data is None else self.data.raw(window).training_only_features
+        observation = self._part("observation")
+        builders = () if observation is None else observation.builders()
+        shown = [*sorted(columns), *(builder.rl_alias for builder in builders if builder.training_only)]
+        if shown:
+            raise SpecError(
+                f"what the agent sees: {', '.join(shown)}",
+                "it is made with hindsight, and a policy that sees it cannot be judged",
+                "Leave it out, or train without any evaluation: evaluation: {episodes: 0}.",
+            )
+
+    def _left_out_of_evaluation(self) -> tuple[str, ...]:
+        reward = self._part("reward")
+        if reward is None:
+            return ()
+        ordinary = [named for named in reward.terms() if not named.term.settles]
+        left_out = [named.name for named in ordinary if named.term.training_only]
+        if not left_out:
+            return ()
+        instead = "; the portfolio return is reported instead" if len(left_out) == len(ordinary) else ""
+        return (f"reward terms left out of evaluation: {', '.join(left_out)}{instead}",)
+
+    def _part(self, slot: str) -> Any:
+        """The component in a slot: the spec's, or the environment's own where it says it."""
+        return self.env.part(slot, self.parts) if isinstance(self.env, TradingComponent) else self.parts.get(slot)
+
+
+def _parts(spec: RLExperimentSpec) -> dict[str, Any]:
+    """The components that replace the environment's own, by slot."""
+    given = {"reward": spec.reward, "observation": spec.observation, "action": spec.action}
+    parts: dict[str, Any] = {slot: ref.build() for slot, ref in given.items() if ref is not None}
+    if spec.terminations:
+        parts["terminations"] = tuple(ref.build() for ref in spec.terminations)
+    return parts
+
+
+def training_windows(training: TrainingSpec) -> tuple[Window, ...]:
+    """What training and validation see; a best model without a window of its own is sought everywhere."""
+    if training.validation_window or training.eval_during_training:
+        return (training.window, training.validation_window)
+    return (training.window,)
 
 
 def preprocessing_state(env: AnyVectorEnv) -> State | None:

@@ -13,6 +13,7 @@ from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.runtime.events import EventBus, Sink, file_sink, ledger_sink, log_sink
 from alphaswarm_rl.runtime.halting import HaltWatcher, halt_on_signals
+from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS
 from alphaswarm_rl.settings import Settings
 
 
@@ -104,6 +105,7 @@ def finish(ledger: Ledger, scope: RunScope, *, metrics: dict[str, Any], timestep
         result_summary=metrics,
         mean_reward=metrics.get("mean_reward"),
         total_reward=metrics.get("total_reward"),
+        **{name: metrics.get(name) for name in PORTFOLIO_COLUMNS},
         **columns,
     )
     if halted:

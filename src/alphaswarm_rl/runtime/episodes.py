@@ -21,6 +21,7 @@ class Episode:
     timesteps: int
     reward: float
     length: int
+    portfolio_value: float | None = None
 
 
 class EpisodeTracker(VectorEnv[Any, Any, Any]):
@@ -56,18 +57,18 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One step of all environments."""
         result = self.env.step(actions)
-        observation, rewards, terminated, truncated, _ = result
+        observation, rewards, terminated, truncated, infos = result
         refuse_not_finite(observation, rewards, step=self.transitions // self.num_envs)
         self._returns += rewards
         self._lengths += 1
         self.transitions += self.num_envs
         ended = terminated | truncated
         if ended.any():
+            values = infos.get("portfolio_value")
             for index in np.flatnonzero(ended):
-                reward = float(self._returns[index])
-                self._episodes.append(
-                    Episode(self.finished, int(index), self.transitions, reward, int(self._lengths[index]))
-                )
+                reward, length = float(self._returns[index]), int(self._lengths[index])
+                value = None if values is None else float(values[index])
+                self._episodes.append(Episode(self.finished, int(index), self.transitions, reward, length, value))
                 self._recent.append(reward)
                 self.finished += 1
             del self._recent[:-100]

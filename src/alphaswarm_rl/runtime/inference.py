@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from alphaswarm_rl.runtime.building import Builder, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.runtime.envelope import refuse_if_halted
 from alphaswarm_rl.runtime.fingerprints import resolve_device, torch_threads
-from alphaswarm_rl.runtime.selection import sha256_of_folder
+from alphaswarm_rl.runtime.selection import sha256_of_folder, trained_by
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
 
@@ -45,18 +45,28 @@ class Inference:
         loaded: The verified checkpoint.
         settings: The device.
         deterministic: Whether it acts without drawing.
+        frames: Data frames for the data pipeline `frame`, by name.
     """
 
-    def __init__(self, loaded: LoadedCheckpoint, settings: Settings, *, deterministic: bool = True) -> None:
-        spec = RLExperimentSpec.from_data(loaded.spec, source=f"checkpoint {loaded.checkpoint.path}", stored=True)
+    def __init__(
+        self,
+        loaded: LoadedCheckpoint,
+        settings: Settings,
+        *,
+        deterministic: bool = True,
+        frames: Mapping[str, Any] | None = None,
+    ) -> None:
+        spec = trained_by(loaded)
         refuse_absent(spec)
         self.spec = spec
         self.deterministic = deterministic
         self._threads = settings.infer.threads
         self.checkpoint = loaded.checkpoint
         self._seed = loaded.seed
+        self._data = {name: state for name, state in loaded.states.items() if name == "data"}
         self._preprocessing = loaded.states.get("preprocessing")
-        self._builder = builder = Builder(spec, seed=loaded.seed, device=resolve_device(settings.infer.device))
+        self._device, self._root, self._frames = resolve_device(settings.infer.device), settings.data_path, frames
+        builder = self._builder(spec)
         # The environment is built for its spaces alone; it is never stepped.
         self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=spec.evaluation.window)
         self._learner = builder.build_learner(self._env, training=False)
@@ -66,7 +76,14 @@ class Inference:
         self._starts = True
 
     @classmethod
-    def open(cls, settings: Settings, *, run: str | None = None, deterministic: bool = True) -> Inference:
+    def open(
+        cls,
+        settings: Settings,
+        *,
+        run: str | None = None,
+        deterministic: bool = True,
+        frames: Mapping[str, Any] | None = None,
+    ) -> Inference:
         """The policy of the settings' model path, of a run, or of the newest run that has a checkpoint."""
         with Ledger.open(settings) as ledger:
             refuse_if_halted(ledger, None)
@@ -80,7 +97,12 @@ class Inference:
                         f"run {row.id}", "it has no checkpoint", "Use a run that trained and was not removed."
                     )
                 loaded = load_checkpoint(Path(row.checkpoint), expected_sha256=row.checkpoint_sha256)
-        return cls(loaded, settings, deterministic=deterministic)
+        return cls(loaded, settings, deterministic=deterministic, frames=frames)
+
+    def _builder(self, spec: RLExperimentSpec) -> Builder:
+        builder = Builder(spec, seed=self._seed, device=self._device, root=self._root, frames=self._frames)
+        builder.restore_data(self._data)
+        return builder
 
     def answer(self, observation: Any, *, episode_start: bool = False) -> Answer:
         """The action for one observation as it comes from the environment, before any preprocessing.
@@ -107,12 +129,12 @@ class Inference:
             env_id: A Gymnasium id or the alias of an environment of the same spaces; None takes the spec's.
         """
         spec = self.spec if env_id is None else effective_spec(self.spec, {"env.envId": env_id}, {}).spec
-        builder = Builder(spec, seed=self._seed, device=self._builder.device)
+        builder = self._builder(spec)
         with closing(builder.build_env("evaluate", num_envs=1, phase="evaluate", window=spec.evaluation.window)) as env:
             self._refuse_other_spaces(env, env_id)
             load_preprocessing(env, self._preprocessing)
             seed = derived_seed(self._seed, "evaluate")
-            self._learner.seed_predictions(seed)
+            self._learner.seed_predictions(seed, env)
             observation, _ = env.reset(seed=seed)
             memory: Any = None
             episode, step, starts = 0, 0, np.array([True])

@@ -11,7 +11,7 @@ from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
-from alphaswarm_rl.runtime.building import load_preprocessing
+from alphaswarm_rl.runtime.building import load_preprocessing, training_windows
 from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
 from alphaswarm_rl.runtime.opening import (
@@ -25,7 +25,7 @@ from alphaswarm_rl.runtime.opening import (
     start,
 )
 from alphaswarm_rl.runtime.rollout import evaluate_learner
-from alphaswarm_rl.runtime.selection import Selection
+from alphaswarm_rl.runtime.selection import Selection, trained_by
 from alphaswarm_rl.runtime.training import record_evaluation
 from alphaswarm_rl.spec import RLExperimentSpec
 
@@ -72,6 +72,10 @@ def judge(
     loaded = Selection(ledger, store, spec).load(parent, arguments.checkpoint, verb=verb)
     window = arguments.window or spec.evaluation.window
     check_request(context, window)
+    if arguments.episodes is None and spec.evaluation.episodes == 0:
+        raise RunError(
+            f"spec {spec.name!r}", f"it wants no evaluation, and {verb} is one", "Say how many episodes: --episodes 1."
+        )
     run = create_run(
         context,
         ledger,
@@ -117,7 +121,10 @@ def _roll_out(
     judged, run = context.spec.evaluation, scope.run
     episodes = arguments.episodes or judged.episodes
     deterministic = judged.deterministic if arguments.deterministic is None else arguments.deterministic
-    builder = start(context, ledger, scope, window)
+    trained = context.spec.training if loaded is None else trained_by(loaded).training
+    builder = start(context, ledger, scope, window, others=training_windows(trained), judges=True)
+    if loaded is not None:
+        builder.restore_data(loaded.states)
     num_envs = min(episodes, context.spec.training.n_envs)
     env = builder.build_env("evaluate", num_envs=num_envs, phase="evaluate", window=window, render=judged.render)
     with closing(env):
@@ -135,7 +142,7 @@ def _roll_out(
             env,
             episodes=episodes,
             deterministic=deterministic,
-            in_sample=builder.in_sample(window),
+            in_sample=builder.in_sample(window, trained),
             seed=derived_seed(run.seed, "evaluate"),
             halt=scope.watcher,
             record_frames=judged.render,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class RunContext:
         overrides: What flags and environment variables changed, with the source of each.
         progress: Whether a progress bar is shown.
         sinks: More receivers of the run's events.
+        frames: Data frames that the caller handed in, by name.
     """
 
     spec: RLExperimentSpec
@@ -40,6 +41,11 @@ class RunContext:
     overrides: Mapping[str, Any]
     progress: bool
     sinks: tuple[Sink, ...]
+    frames: Mapping[str, Any] = field(default_factory=dict)
+
+    def builder(self, *, seed: int, device: str) -> Builder:
+        """The builder of this spec for one run."""
+        return Builder(self.spec, seed=seed, device=device, root=self.settings.data_path, frames=self.frames)
 
 
 def create_run(
@@ -82,13 +88,30 @@ def create_run(
 
 def check_request(context: RunContext, window: Window) -> None:
     """Refuses what can be refused before there is a run: a wrong request leaves no row."""
-    builder = Builder(context.spec, seed=0, device="cpu")
+    builder = context.builder(seed=0, device="cpu")
     builder.env.notices()  # resolves its name
     builder.refuse_window(window)
+    if context.frames and builder.data is None:
+        raise RunError(
+            f"the frames {', '.join(sorted(context.frames))}",
+            "the spec has no data_pipeline that could take them",
+            "Hand none in, or add data_pipeline: {class: frame, kwargs: {name: NAME}}.",
+        )
 
 
-def start(context: RunContext, ledger: Ledger, scope: RunScope, window: Window) -> Builder:
-    """The builder of a run, after its first two events; data that changed since the run began are refused."""
+def start(
+    context: RunContext, ledger: Ledger, scope: RunScope, window: Window, *, others: tuple[Window, ...], judges: bool
+) -> Builder:
+    """The builder of a run, after its first two events; data that changed since the run began are refused.
+
+    Args:
+        context: What is run where.
+        ledger: Where the row is.
+        scope: The run.
+        window: Its own window.
+        others: The windows whose bars it needs beside its own.
+        judges: Whether there will be an evaluation.
+    """
     run = scope.run
     scope.bus.emit(
         "start",
@@ -98,18 +121,40 @@ def start(context: RunContext, ledger: Ledger, scope: RunScope, window: Window) 
         spec_hash=run.spec_hash,
         seed=run.seed,
     )
-    builder = Builder(context.spec, seed=run.seed, device=resolve_device(run.device))
-    fingerprint = builder.env.data_fingerprint(window)
+    builder = context.builder(seed=run.seed, device=resolve_device(run.device))
+    builder.load_data((window, *others))
+    fingerprint = builder.data_fingerprint(window)
     if run.resumed and fingerprint != run.data_fingerprint:
         raise RunError(
             f"run {run.id}",
             "its data have changed since it began",
             "Put the data back, or train the spec again: rl train.",
         )
-    notices = [*(run.notices or []), *(note for note in builder.env.notices() if note not in (run.notices or []))]
+    noticed = run.notices or []
+    notices = [*noticed, *(note for note in builder.notices(judges=judges) if note not in noticed)]
     ledger.update_run(run.id, data_fingerprint=fingerprint, notices=notices)
-    scope.bus.emit("data.loaded", data_fingerprint=fingerprint, window=[window.start, window.end], notices=notices)
+    scope.bus.emit(
+        "data.loaded",
+        data_fingerprint=fingerprint,
+        window=[window.start, window.end],
+        notices=notices,
+        **_describe_data(builder, window),
+    )
     return builder
+
+
+def _describe_data(builder: Builder, window: Window) -> dict[str, Any]:
+    if builder.data is None:
+        return {}
+    panel = builder.data.raw(window)
+    first, last = panel.timestamps[[panel.warmup, -1]].astype("datetime64[s]").astype(str).tolist()
+    return {
+        "assets": panel.num_assets,
+        "bars": panel.num_bars - panel.warmup,
+        "warmup_bars": panel.warmup,
+        "first_bar": first,
+        "last_bar": last,
+    }
 
 
 def component_drift(version: VersionRow, spec: RLExperimentSpec) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,17 +10,30 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.halt import HaltToken
+from alphaswarm_rl.runtime.accounts import recorder_for
 from alphaswarm_rl.runtime.finite import refuse_not_finite
+
+#: Metrics of trading that runs and evaluations have a column of their own for.
+PORTFOLIO_COLUMNS = ("sharpe", "max_drawdown", "final_value", "total_return")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found: one return and one length per episode, in the order of their keys."""
+    """What an evaluation found: one return and one length per episode, in the order of their keys.
+
+    Attributes:
+        returns: Sum of the rewards of each episode.
+        lengths: Steps of each episode.
+        in_sample: Whether it saw data of training or validation.
+        frames: Pictures of the first episode, where they were asked for.
+        accounts: How the account did in each episode, where there is one.
+    """
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     in_sample: bool | None
     frames: tuple[np.ndarray[Any, Any], ...] = ()
+    accounts: tuple[Mapping[str, float], ...] = ()
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -34,7 +48,14 @@ class Evaluation:
             "total_reward": float(returns.sum()),
             "mean_length": float(np.mean(self.lengths)),
             "in_sample": self.in_sample,
+            **self._portfolio,
         }
+
+    @property
+    def _portfolio(self) -> dict[str, float]:
+        """Means over the episodes."""
+        names = self.accounts[0] if self.accounts else ()
+        return {name: float(np.mean([account[name] for account in self.accounts])) for name in names}
 
 
 def evaluate_learner(
@@ -59,12 +80,14 @@ def evaluate_learner(
     lengths = np.zeros(episodes, dtype=np.int64)
     running, steps = np.zeros(n), np.zeros(n, dtype=np.int64)
     current = np.arange(n)  # the episode that each environment plays
-    learner.seed_predictions(seed)
+    learner.seed_predictions(seed, env)
     observation, _ = env.reset(seed=seed)  # a seed restarts the numbering of episodes
     episode_start = np.ones(n, dtype=bool)
     masks = getattr(env, "action_masks", None)
     memory: Any = None
     frames: list[np.ndarray[Any, Any]] = []
+    recorder = recorder_for(env)
+    accounts: dict[int, Mapping[str, float]] = {}
     played = 0
     while unfinished:
         if halt is not None and halt.should_halt():
@@ -74,18 +97,29 @@ def evaluate_learner(
         actions, memory = learner.predict(
             observation, memory, episode_start, deterministic=deterministic, masks=None if masks is None else masks()
         )
-        observation, rewards, terminated, truncated, _ = env.step(actions)
+        observation, rewards, terminated, truncated, infos = env.step(actions)
         refuse_not_finite(observation, rewards, step=played)
+        if recorder is not None:
+            recorder.record(infos)
         played += 1
         running += rewards
         steps += 1
         episode_start = terminated | truncated
         for index in np.flatnonzero(episode_start):
             episode = int(current[index])
+            account = None if recorder is None else recorder.end_episode(int(index))
             if episode < episodes:
                 returns[episode], lengths[episode] = running[index], steps[index]
                 unfinished -= 1
+                if account is not None:
+                    accounts[episode] = account
             current[index] += n
         running[episode_start] = 0
         steps[episode_start] = 0
-    return Evaluation(tuple(returns.tolist()), tuple(lengths.tolist()), in_sample, tuple(frames))
+    return Evaluation(
+        tuple(returns.tolist()),
+        tuple(lengths.tolist()),
+        in_sample,
+        tuple(frames),
+        tuple(accounts[episode] for episode in sorted(accounts)),
+    )

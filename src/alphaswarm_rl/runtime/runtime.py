@@ -37,6 +37,7 @@ class RLRuntime:
         overrides: What flags and environment variables changed, stored in the run row.
         progress: Whether a progress bar is shown on standard error.
         sinks: More receivers of the run's events.
+        frames: Data frames for the data pipeline `frame`, by name.
     """
 
     def __init__(
@@ -47,10 +48,13 @@ class RLRuntime:
         overrides: Mapping[str, Any] | None = None,
         progress: bool = False,
         sinks: Sequence[Sink] = (),
+        frames: Mapping[str, Any] | None = None,
     ) -> None:
         self.spec = _as_spec(spec)
         self.settings = load_settings({}, os.environ) if settings is None else settings
-        self._context = RunContext(self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks))
+        self._context = RunContext(
+            self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks), dict(frames or {})
+        )
         self._run: RunRow | None = None
         refuse_absent(self.spec)
 
@@ -63,6 +67,7 @@ class RLRuntime:
         overrides: Mapping[str, Any] | None = None,
         progress: bool = False,
         sinks: Sequence[Sink] = (),
+        frames: Mapping[str, Any] | None = None,
     ) -> RLRuntime:
         """The runtime of a stored run: its pinned version, whatever the files say today.
 
@@ -72,6 +77,7 @@ class RLRuntime:
             overrides: Where the arguments of the next run come from, stored in its row.
             progress: Whether a progress bar is shown on standard error.
             sinks: More receivers of the run's events.
+            frames: Data frames for the data pipeline `frame`, by name; no run keeps them.
         """
         settings = load_settings({}, os.environ) if settings is None else settings
         with Ledger.open(settings) as ledger:
@@ -84,7 +90,7 @@ class RLRuntime:
                 f"this code gives it the hash {spec.spec_hash[:12]}, not {version.spec_hash[:12]}",
                 "Use the version of alphaswarm-rl that wrote it.",
             )
-        runtime = cls(spec, settings, overrides=overrides, progress=progress, sinks=sinks)
+        runtime = cls(spec, settings, overrides=overrides, progress=progress, sinks=sinks, frames=frames)
         runtime._run = row
         return runtime
 

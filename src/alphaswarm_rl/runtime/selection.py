@@ -11,7 +11,7 @@ from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint,
 from alphaswarm_rl.spec import RLExperimentSpec
 
 #: The parts of a spec that a policy depends on.
-_OF_THE_POLICY = ("env", "obs", "agent")
+_OF_THE_POLICY = ("env", "obs", "observation", "action", "agent")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Selection:
         return bool(self.spec.agent.build().trains)
 
     def _of_this_policy(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
-        theirs = RLExperimentSpec.from_data(loaded.spec, source=f"checkpoint {loaded.checkpoint.path}", stored=True)
+        theirs = trained_by(loaded)
         differing = [name for name in _OF_THE_POLICY if getattr(theirs, name) != getattr(self.spec, name)]
         if differing:
             raise CheckpointError(
@@ -95,6 +95,11 @@ class Selection:
         while run.target != "train" and run.parent_run_id is not None:
             run = self.ledger.run(run.parent_run_id)
         return run
+
+
+def trained_by(loaded: LoadedCheckpoint) -> RLExperimentSpec:
+    """The spec whose training wrote a checkpoint."""
+    return RLExperimentSpec.from_data(loaded.spec, source=f"checkpoint {loaded.checkpoint.path}", stored=True)
 
 
 def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:

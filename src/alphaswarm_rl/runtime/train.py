@@ -8,8 +8,8 @@ from pathlib import Path
 from alphaswarm_rl.core.contracts import Learner
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.runtime.building import Builder
-from alphaswarm_rl.runtime.checkpoints import CheckpointStore, load_checkpoint
+from alphaswarm_rl.runtime.building import Builder, training_windows
+from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
 from alphaswarm_rl.runtime.episodes import EpisodeTracker
 from alphaswarm_rl.runtime.opening import (
@@ -55,23 +55,36 @@ def resume(context: RunContext, ledger: Ledger, run_id: str) -> RunResult:
 
 
 def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | None) -> RunResult:
-    training = context.spec.training
+    training, judged = context.spec.training, context.spec.evaluation
+    judges = judged.episodes > 0
+    others = (*training_windows(training), *((judged.window,) if judges else ()))
     with run_scope(ledger, run, context.settings, context.sinks) as scope:
-        builder = start(context, ledger, scope, training.window)
+        builder = start(context, ledger, scope, training.window, others=others, judges=judges)
+        loaded = None if stopped is None else _last_checkpoint(stopped)
+        if loaded is not None:
+            builder.restore_data(loaded.states)
         env = builder.build_env("env", num_envs=training.n_envs, phase="train", window=training.window)
-        _check_evaluation(builder)
         with closing(EpisodeTracker(env)) as tracker:
+            if judges:
+                _check_evaluation(builder)
             scope.bus.emit("env.built", **describe_env(tracker))
             learner = builder.build_learner(tracker, training=True)
             scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume)
-            _train_and_judge(context, ledger, scope, builder, tracker, learner, stopped)
+            _train_and_judge(context, ledger, scope, builder, tracker, learner, stopped, loaded)
     return result_of(ledger.run(run.id))
+
+
+def _last_checkpoint(run: RunRow) -> LoadedCheckpoint:
+    assert run.checkpoint is not None
+    return load_checkpoint(Path(run.checkpoint), expected_sha256=run.checkpoint_sha256)
 
 
 def _check_evaluation(builder: Builder) -> None:
     """Builds what the end will need and throws it away: an evaluation that cannot be had is refused now."""
-    judged = builder.spec.evaluation
+    training, judged = builder.spec.training, builder.spec.evaluation
     builder.build_env("evaluate", num_envs=1, phase="evaluate", window=judged.window, render=judged.render).close()
+    if training.eval_during_training:
+        builder.build_env("validation", num_envs=1, phase="evaluate", window=training.validation_window).close()
 
 
 def _train_and_judge(
@@ -82,6 +95,7 @@ def _train_and_judge(
     env: EpisodeTracker,
     learner: Learner,
     stopped: RunRow | None,
+    loaded: LoadedCheckpoint | None,
 ) -> None:
     total = context.spec.training.total_timesteps
     progress = ProgressBar(total) if context.progress else None
@@ -98,10 +112,10 @@ def _train_and_judge(
         progress=progress,
     )
     with closing(session):
-        if stopped is None:
+        if stopped is None or loaded is None:
             builder.fit_preprocessing(env.env)
         else:
-            _restore(context, ledger, session, stopped)
+            _restore(context, ledger, session, stopped, loaded)
         with progress.counting_from(learner.timesteps) if progress is not None else nullcontext():
             learner.train(env, total, session)
             if progress is not None:
@@ -123,9 +137,9 @@ def _train_and_judge(
     finish(ledger, scope, metrics=metrics, timesteps=learner.timesteps, in_sample=in_sample)
 
 
-def _restore(context: RunContext, ledger: Ledger, session: TrainingSession, run: RunRow) -> None:
-    assert run.checkpoint is not None
-    loaded = load_checkpoint(Path(run.checkpoint), expected_sha256=run.checkpoint_sha256)
+def _restore(
+    context: RunContext, ledger: Ledger, session: TrainingSession, run: RunRow, loaded: LoadedCheckpoint
+) -> None:
     how = session.restore(loaded)
     done = loaded.checkpoint.timesteps
     ledger.drop_beyond(run.id, done)

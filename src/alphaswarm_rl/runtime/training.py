@@ -19,7 +19,7 @@ from alphaswarm_rl.runtime.episodes import Episode, EpisodeTracker
 from alphaswarm_rl.runtime.events import EventBus
 from alphaswarm_rl.runtime.halting import HaltWatcher
 from alphaswarm_rl.runtime.progress import ProgressBar
-from alphaswarm_rl.runtime.rollout import Evaluation, evaluate_learner
+from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS, Evaluation, evaluate_learner
 from alphaswarm_rl.settings import Settings
 
 #: What counts as a rollout for agents that update step by step.
@@ -149,6 +149,8 @@ class TrainingSession:
         statistics = preprocessing_state(self.env.env)
         if statistics is not None:
             states["preprocessing"] = statistics
+        if self.builder.data is not None:
+            states["data"] = self.builder.data.fitted
         if is_stateful(self.env.env):
             states["env"] = self.env.env.get_state()  # type: ignore[attr-defined]
         elif hasattr(self.env.env, "episode_state"):
@@ -237,8 +239,10 @@ class TrainingSession:
             self.validate()
 
     def evaluate(self) -> Evaluation | None:
-        """The final evaluation on the evaluation window, which chooses nothing."""
+        """The final evaluation on the evaluation window, which chooses nothing; None where the spec wants none."""
         spec = self.spec
+        if spec.evaluation.episodes == 0:
+            return None
         window = spec.evaluation.window
         env = self.builder.build_env(
             "evaluate",
@@ -319,6 +323,7 @@ def record_evaluation(
         mean_reward=metrics["mean_reward"],
         std_reward=metrics["std_reward"],
         mean_length=metrics["mean_length"],
+        **{name: metrics.get(name) for name in PORTFOLIO_COLUMNS},
         metrics={**metrics, "returns": list(evaluation.returns), "lengths": list(evaluation.lengths)},
         started_at=started,
         ended_at=datetime.now(UTC),
@@ -339,12 +344,14 @@ def _row(episode: Episode) -> dict[str, Any]:
         "count": 1,
         "timesteps": episode.timesteps,
         "mean_reward": episode.reward,
+        "portfolio_value": episode.portfolio_value,
         "length": float(episode.length),
     }
 
 
 def _aggregate(episodes: list[Episode]) -> dict[str, Any]:
     count = len(episodes)
+    values = [episode.portfolio_value for episode in episodes if episode.portfolio_value is not None]
     return {
         "phase": "train",
         "episode": episodes[0].number,
@@ -353,5 +360,6 @@ def _aggregate(episodes: list[Episode]) -> dict[str, Any]:
         "count": count,
         "timesteps": episodes[-1].timesteps,
         "mean_reward": sum(episode.reward for episode in episodes) / count,
+        "portfolio_value": sum(values) / len(values) if values else None,
         "length": sum(episode.length for episode in episodes) / count,
     }

@@ -4,6 +4,7 @@ from alphaswarm_rl.spec.absent import refuse_absent, refuse_verb, waiting_fields
 from alphaswarm_rl.spec.diff import diff_specs
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
 from alphaswarm_rl.spec.files import LoadedSpecs, load_spec, load_specs_from_dir
+from alphaswarm_rl.spec.slots import refuse_unused_parts
 
 __all__ = [
     "LoadedSpecs",
@@ -12,6 +13,7 @@ __all__ = [
     "load_spec",
     "load_specs_from_dir",
     "refuse_absent",
+    "refuse_unused_parts",
     "refuse_verb",
     "waiting_fields",
 ]

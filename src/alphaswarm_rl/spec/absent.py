@@ -10,6 +10,7 @@ from typing import Any
 
 from alphaswarm_rl.core.errors import PartNotHere, SpecError
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
+from alphaswarm_rl.spec.slots import refuse_unused_parts
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,7 @@ class WaitingField:
 
 
 _WAITING = (
-    WaitingField("universe.symbols", [], "the trading environments"),
-    WaitingField("universe.model", None, "the trading environments"),
-    WaitingField("data_pipeline", None, "the trading environments"),
-    WaitingField("reward", None, "the trading environments"),
-    WaitingField("observation", None, "the trading environments"),
-    WaitingField("action", None, "the trading environments"),
-    WaitingField("terminations", [], "the trading environments"),
-    WaitingField("training.stop_properly_penalty_coef", None, "the trading environments"),
+    WaitingField("universe.model", None, "the universe models"),
     WaitingField("training.advantage", None, "the native agents"),
     WaitingField("ensembler", None, "the ensemblers"),
     WaitingField("trajectory_store.spec", None, "the data plane"),
@@ -58,7 +52,7 @@ def waiting_fields() -> tuple[WaitingField, ...]:
 
 
 def refuse_absent(spec: RLExperimentSpec) -> None:
-    """Refuses a spec that uses a part which is not there, and one that lacks what every run needs."""
+    """Refuses a spec that uses a part which is not there or not taken, and one that lacks what every run needs."""
     for field in _WAITING:
         value: Any = spec
         for name in field.path.split("."):
@@ -76,6 +70,7 @@ def refuse_absent(spec: RLExperimentSpec) -> None:
             raise SpecError(
                 f"spec {spec.name!r}", f"it has no {name}", f"Add {name}: {{class: ALIAS, kwargs: {{...}}}}."
             )
+    refuse_unused_parts(spec)
 
 
 def refuse_verb(spec: RLExperimentSpec, verb: str) -> None:

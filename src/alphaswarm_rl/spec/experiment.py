@@ -142,6 +142,12 @@ class RLExperimentSpec(FrozenModel):
             raise ValueError("the name gives no slug: use letters or digits, or write a slug")
         return self
 
+    @model_validator(mode="after")
+    def _best_model_is_sought_by_episodes(self) -> RLExperimentSpec:
+        if self.training.eval_during_training and self.evaluation.episodes == 0:
+            raise ValueError("training.eval_during_training needs evaluation.episodes of 1 or more")
+        return self
+
     @classmethod
     def from_data(cls, data: Any, *, source: str = "spec", stored: bool = False) -> RLExperimentSpec:
         """The spec in plain data, such as a parsed YAML document.
@@ -203,8 +209,14 @@ class RLExperimentSpec(FrozenModel):
 
     @property
     def component_versions(self) -> dict[str, int]:
-        """`rl_version` of every component it uses, by "kind:alias"."""
-        return {f"{ref.kind}:{ref.name}": _version(ref) for ref in walk_refs(self)}
+        """`rl_version` of every component it uses, by "kind:alias"; those that its environment brings along too."""
+        refs = [*walk_refs(self)]
+        if self.env is not None:
+            slots = ("reward", "observation", "action", "terminations")
+            own = self.env.build().own_parts(frozenset(slot for slot in slots if getattr(self, slot)))
+            for ref in own:
+                refs += [ref, *walk_refs(ref.resolve()[1])]
+        return {f"{ref.kind}:{ref.name}": _version(ref) for ref in refs}
 
     @property
     def seed(self) -> int:

@@ -133,7 +133,7 @@ class EvaluationSpec(FrozenModel):
 
     start: IsoDate | None = Field(None, description="First date of evaluation.")
     end: IsoDate | None = Field(None, description="First date after evaluation.")
-    episodes: int = Field(1, ge=1, description="Episodes of one evaluation.")
+    episodes: int = Field(1, ge=0, description="Episodes of one evaluation; 0: training ends without one.")
     deterministic: bool = Field(True, description="Whether the policy acts without drawing.")
     render: bool = Field(False, description="Whether the first episode is kept as a moving picture.")
     extras: dict[str, Any] = Field(default_factory=dict, description="Keys that other parts declare.")

@@ -1,0 +1,1 @@
+"""What the agent's output means: one file per way."""

@@ -1,0 +1,27 @@
+"""Orders in units or money, with a stop-loss on every asset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from alphaswarm_rl.actions.integer_shares import IntegerShares
+
+
+class StopLossShares(IntegerShares):
+    """As `integer_shares`, but an asset whose close is at or below `stop` times its average buy price is sold."""
+
+    rl_alias = "stop_loss_shares"
+    tracks_cost = True
+
+    class Config(IntegerShares.Config):
+        """Parameters of orders with a stop-loss."""
+
+        stop: float = Field(0.9, gt=0, lt=1, description="Close over average buy price at or below which all is sold.")
+
+    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+        """Writes units per asset."""
+        super().step(view, state, out)
+        stopped = (view.positions > 0) & (view.close <= self.config.stop * view.average_cost)
+        out[...] = view.xp.where(stopped, -view.positions, out)

@@ -1,0 +1,75 @@
+"""The look-ahead audit of a whole spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from alphaswarm_rl.audit.lookahead import Finding, env_findings, pipeline_findings, undeclared
+from alphaswarm_rl.core.contracts import EnvRequest
+from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.market.panel import MarketPanel
+from alphaswarm_rl.runtime.building import Builder
+from alphaswarm_rl.spec import RLExperimentSpec
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found.
+
+    Attributes:
+        bars: Bars of the training window that were looked at.
+        checked: The components that were, as kind:alias.
+        findings: What looks ahead.
+    """
+
+    bars: int
+    checked: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing looks ahead that does not say so."""
+        return not undeclared(self.findings)
+
+
+def audit_spec(
+    spec: RLExperimentSpec, *, root: Path = Path(), frames: Mapping[str, Any] | None = None, seed: int = 0
+) -> Report:
+    """Audits data pipeline, observation, action, reward and terminations of a spec on its training window.
+
+    Args:
+        spec: The spec.
+        root: Folder that paths of data are relative to.
+        frames: Data frames by name.
+        seed: Seed of made data, actions and noise.
+    """
+    builder = Builder(spec, seed=seed, device="cpu", root=root, frames=frames)
+    if builder.data is None or not isinstance(builder.env, TradingComponent):
+        raise SpecError(
+            f"the env {builder.env.rl_alias!r}",
+            "it has no market data whose future could be replaced",
+            "Audit a spec with a trading environment and a data pipeline.",
+        )
+    window = spec.training.window
+    panel = builder.data.seen(window)
+    # The whole window in one episode, with the reward of training: that is where hindsight may stand.
+    component = type(builder.env)(builder.env.config.model_copy(update={"episode_bars": None}))
+
+    def make(market: MarketPanel) -> Any:
+        parts = {**builder.parts, "panel": market}
+        coefficient = spec.training.stop_properly_penalty_coef
+        return component.build(EnvRequest(num_envs=1, seed=seed, parts=parts, stop_properly=coefficient))
+
+    plan = component.plan(EnvRequest(num_envs=1, seed=seed, parts={**builder.parts, "panel": panel}))
+    request = replace(builder.data.request, window=window)
+    pipeline = builder.data.pipeline
+    checked = (pipeline, *plan.parts())
+    return Report(
+        bars=panel.num_bars - panel.warmup,
+        checked=tuple(dict.fromkeys(f"{part.rl_kind}:{part.rl_alias}" for part in checked)),
+        findings=(*pipeline_findings(pipeline, request, seed=seed), *env_findings(make, panel, seed=seed)),
+    )

@@ -1,0 +1,1 @@
+"""Benchmarks that people can run: `rl bench`."""

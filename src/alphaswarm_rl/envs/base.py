@@ -1,0 +1,116 @@
+"""The base of a batched environment: write four methods over arrays, get the whole contract."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from alphaswarm_rl.core.contracts import EnvRequest, State
+from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.envs.episodes import Episodes, checked_request, matching
+
+Array = np.ndarray[Any, Any]
+
+
+class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
+    """Many environments stepped together, with SAME_STEP autoreset, seeded episodes, and a state that can be saved.
+
+    A subclass holds arrays with one row per environment and writes:
+
+    - `begin(rows, draws)`: puts these environments at the start of an episode;
+    - `advance(actions)`: one step of all, giving rewards, terminated, truncated and infos;
+    - `observe(rows)`: a new array of what these environments show;
+    - `arrays()`: the arrays that are its whole state, by name; they are saved and restored in place.
+
+    All randomness comes from `draws`: numbers in [0, 1) that depend on seed, environment and episode alone, so that an
+    environment is the same alone and among thousands.
+
+    Args:
+        request: How many, with which seed.
+        observation_space: Of one environment.
+        action_space: Of one environment.
+        draws: Random numbers that an episode starts from.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+
+    def __init__(
+        self, request: EnvRequest, *, observation_space: Space[Any], action_space: Space[Any], draws: int = 1
+    ) -> None:
+        if request.render:
+            self.render()
+        self.num_envs = checked_request(request).num_envs
+        self.single_observation_space = observation_space
+        self.single_action_space = action_space
+        self.observation_space = batch_space(observation_space, self.num_envs)
+        self.action_space = batch_space(action_space, self.num_envs)
+        self._episodes = Episodes(request, count=draws)
+        self._all = np.arange(self.num_envs)
+
+    @abc.abstractmethod
+    def begin(self, rows: Array, draws: Array) -> None:
+        """Puts these environments at the start of an episode, from its random numbers (len(rows), draws)."""
+
+    @abc.abstractmethod
+    def advance(self, actions: Array) -> tuple[Array, Array, Array, dict[str, Any]]:
+        """One step of all: rewards float64, terminated and truncated (never both), and infos, all new arrays."""
+
+    @abc.abstractmethod
+    def observe(self, rows: Array) -> Array:
+        """What these environments show, as a new array."""
+
+    @abc.abstractmethod
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that are the whole state, by name."""
+
+    @property
+    def episode_numbers(self) -> Array:
+        """The current episode of each environment; -1 before the first reset."""
+        return self._episodes.numbers.copy()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
+        if options:
+            raise EnvError(f"reset options {sorted(options)}", "this environment takes none", "Leave options out.")
+        self.begin(self._all, self._episodes.restart(seed))
+        return self.observe(self._all), {}
+
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """One step of all; ended episodes are followed at once by their next."""
+        if self._episodes.numbers[0] < 0:
+            raise ResetNeeded("Cannot call step() before calling reset()")
+        rewards, terminated, truncated, infos = self.advance(actions)
+        observations = self.observe(self._all)
+        ended = terminated | truncated
+        if np.count_nonzero(ended):
+            rows = np.flatnonzero(ended)
+            infos["final_obs"], infos["_final_obs"] = np.zeros_like(observations), ended
+            infos["final_obs"][rows] = observations[rows]
+            self.begin(rows, self._episodes.advance(rows))
+            observations[rows] = self.observe(rows)
+        return observations, rewards, terminated, truncated, infos
+
+    def render(self) -> NoReturn:
+        """Not offered."""
+        raise EnvError("a picture of this environment", "it draws none", "Set evaluation.render: false.")
+
+    def get_state(self) -> State:
+        """Everything: the arrays, episode numbers and seed."""
+        episodes = self._episodes.state()
+        return State(
+            {**{name: array.copy() for name, array in self.arrays().items()}, **episodes.arrays}, episodes.data
+        )
+
+    def set_state(self, state: State) -> None:
+        """Continues from there, bit for bit."""
+        own = self.arrays()
+        found = {name: matching(state, name, array) for name, array in own.items()}
+        self._episodes.set_state(state)
+        for name, array in own.items():
+            array[...] = found[name]

@@ -1,0 +1,44 @@
+"""FinRL's portfolio allocation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig
+
+
+class StockPortfolio(TradingComponent):
+    """Target weights for every stock, seen through their covariance and indicators; the rest is cash.
+
+    FinRL's portfolio allocation with what it leaves out: costs are paid, weights drift with prices, a softmax of
+    unbounded scores can concentrate, and the reward is the log return instead of the account's level.
+    """
+
+    rl_alias = "stock_portfolio"
+    rl_short_names = ("StockPortfolioEnv", "FinRLPortfolioCovEnv")
+
+    class Config(TradingConfig):
+        """Parameters of portfolio allocation."""
+
+        initial_cash: float = Field(1_000_000.0, gt=0, description="Money that an episode starts with.")
+        lookback: int = Field(60, ge=2, description="Bars of the covariance.")
+
+    def defaults(self) -> dict[str, Any]:
+        """Weights, covariance and indicators; softmax; log return."""
+        return {
+            "action": {"class": "softmax_weights"},
+            "observation": {
+                "class": "stacked",
+                "kwargs": {
+                    "parts": [
+                        {"class": "portfolio_state"},
+                        {"class": "covariance", "kwargs": {"lookback": self.config.lookback}},
+                        {"class": "technical_indicators"},
+                    ]
+                },
+            },
+            "reward": {"class": "log_return"},
+            "terminations": [],
+        }

@@ -1,0 +1,61 @@
+"""FinRL's stock trading."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig
+
+#: FinRL's arithmetic: filled at the close that was seen, 0.1 % on both sides and no spread, the whole window.
+_FINRL: dict[str, Any] = {
+    "fill": "same_close",
+    "costs": {"commission_rate": 0.001, "half_spread_bps": 0.0, "borrow_rate": 0.0},
+    "episode_bars": None,
+}
+
+
+class StockTrading(TradingComponent):
+    """Orders for up to `hmax` shares of every stock at once, as in FinRL: sells first, then the largest buys."""
+
+    rl_alias = "stock_trading"
+    rl_short_names = ("FinRLStockTradingEnv", "StockTradingEnv")
+
+    class Config(TradingConfig):
+        """Parameters of stock trading."""
+
+        initial_cash: float = Field(1_000_000.0, gt=0, description="Money that an episode starts with.")
+        hmax: float = Field(100.0, gt=0, description="Largest order per stock and step, in shares.")
+        reward_scaling: float = Field(1e-4, gt=0, description="Reward per unit of money earned.")
+        turbulence_threshold: float | None = Field(
+            None, description="Turbulence from which on everything is sold and nothing bought; null: no gate."
+        )
+        compat: Literal["finrl"] | None = Field(
+            None,
+            description="finrl: FinRL's arithmetic and observation (fills at the close that was seen, 0.1 % commission "
+            "and no spread, raw numbers), which makes the run optimistic.",
+        )
+
+        @model_validator(mode="before")
+        @classmethod
+        def _as_finrl(cls, data: Any) -> Any:
+            # Written out, so that a spec's hash holds the numbers that are used.
+            if isinstance(data, dict) and data.get("compat") == "finrl":
+                return {**_FINRL, **data}
+            return data
+
+    def defaults(self) -> dict[str, Any]:
+        """Cash, prices, holdings and indicators; shares; money earned."""
+        raw = self.config.compat == "finrl"
+        account = {"pieces": ["cash", "prices", "holdings"], "raw": raw}
+        indicators = {"class": "technical_indicators", "kwargs": {"by_indicator": raw}}
+        return {
+            "action": {"class": "integer_shares", "kwargs": {"hmax": self.config.hmax}},
+            "observation": {
+                "class": "stacked",
+                "kwargs": {"parts": [{"class": "portfolio_state", "kwargs": account}, indicators]},
+            },
+            "reward": {"class": "pnl", "kwargs": {"scale": self.config.reward_scaling}},
+            "terminations": [],
+        }

@@ -1,0 +1,65 @@
+"""TradeMaster's algorithmic trading of one asset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from alphaswarm_rl.envs.trading import MarginAccount, TradingComponent, TradingConfig
+
+
+class TradeSimAlgoTrading(TradingComponent):
+    """Buys, sells or holds up to `max_volume` lots of one asset, long or short; its reward looks ahead in training.
+
+    TradeMaster's task (DeepScalper) with signed accounting: opening a short costs its costs and nothing else, and
+    needs margin. The reward's look ahead is left out of evaluations, which report the account's return.
+    """
+
+    rl_alias = "tradesim_algotrading"
+
+    class Config(TradingConfig):
+        """Parameters of algorithmic trading."""
+
+        margin: MarginAccount | None = Field(
+            default_factory=MarginAccount, description="What may be owed; null: no shorts."
+        )
+        asset: str | None = Field(None, description="The asset; null: the only one.")
+        max_volume: int = Field(1, ge=1, description="Largest order, in lots.")
+        lot: float = Field(1.0, gt=0, description="Units in a lot.")
+        backward_num_day: int = Field(5, ge=1, description="Bars that are seen.")
+        forward_num_day: int = Field(5, ge=1, description="Bars that the training reward looks ahead.")
+        future_weights: float = Field(0.2, ge=0, description="Weight of that look ahead.")
+
+    def defaults(self) -> dict[str, Any]:
+        """The last bars, cash and holding; orders; hindsight."""
+        config = self.config
+        return {
+            "action": {
+                "class": "masked_discrete",
+                "kwargs": {
+                    "asset": config.asset,
+                    "mode": "orders",
+                    "max_units": config.max_volume,
+                    "lot": config.lot,
+                    "short": config.margin is not None and config.margin.short,
+                },
+            },
+            "observation": {
+                "class": "stacked",
+                "kwargs": {
+                    "parts": [
+                        {
+                            "class": "lookback_stack",
+                            "kwargs": {"lookback": config.backward_num_day, "price_returns": True},
+                        },
+                        {"class": "portfolio_state"},
+                    ]
+                },
+            },
+            "reward": {
+                "class": "hindsight",
+                "kwargs": {"weight": config.future_weights, "horizon": config.forward_num_day},
+            },
+            "terminations": [],
+        }

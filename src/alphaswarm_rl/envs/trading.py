@@ -1,0 +1,167 @@
+"""What all trading environments share: parameters, default parts, and the way to a built environment."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.kinds import EnvComponent
+from alphaswarm_rl.core.model import FrozenModel
+from alphaswarm_rl.core.refs import ComponentRef, ref_to, reference
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+    from alphaswarm_rl.core.contracts import EnvRequest
+    from alphaswarm_rl.envs.trading_plan import TradingPlan
+
+    StageRef = ComponentRef
+else:
+    StageRef = ref_to("portfolio_stage")
+
+
+class Costs(FrozenModel):
+    """What trading costs; `market.costs.CostModel` says what each number means."""
+
+    commission_rate: float = Field(0.0005, ge=0, lt=1, description="Commission, as a fraction of the money traded.")
+    sell_commission_rate: float | None = Field(None, ge=0, lt=1, description="The same for sells; null: no difference.")
+    commission_per_share: float = Field(0.0, ge=0, description="Commission in money per unit.")
+    commission_minimum: float = Field(0.0, ge=0, description="Least commission in money per order.")
+    half_spread_bps: float = Field(2.0, ge=0, lt=10_000, description="Half the bid-ask spread, in basis points.")
+    impact: float = Field(
+        0.0, ge=0, description="Relative loss when trading as much as the bar's volume; grows with its square root."
+    )
+    borrow_rate: float = Field(0.02, ge=0, description="Yearly rate on shorts and on negative cash.")
+    funding_rate: float = Field(0.0, description="Rate per bar that longs pay and shorts receive.")
+
+
+class MarginAccount(FrozenModel):
+    """What the account may owe; `market.margin.Margin` says what each number means."""
+
+    initial: float = Field(0.5, gt=0, le=1, description="Equity needed after a trade, over gross exposure.")
+    maintenance: float = Field(0.25, ge=0, le=1, description="Equity below which positions are sold by force.")
+    short: bool = Field(True, description="Whether positions may be negative.")
+
+    @model_validator(mode="after")
+    def _maintenance_is_less(self) -> MarginAccount:
+        if self.maintenance > self.initial:
+            raise ValueError("maintenance must not be above initial")
+        return self
+
+
+class TradingConfig(ComponentConfig):
+    """Parameters of every trading environment."""
+
+    initial_cash: float = Field(100_000.0, gt=0, description="Money that an episode starts with.")
+    fill: Literal["next_open", "next_close", "same_close", "cheat_on_open"] = Field(
+        "next_open",
+        description="When a decision at bar t fills: at the next open or close; the last two have seen the price they "
+        "fill at and mark the run as optimistic.",
+    )
+    costs: Costs = Field(default_factory=Costs, description="What trading costs.")
+    margin: MarginAccount | None = Field(
+        None, description="What may be owed; null: a cash account, which owes nothing."
+    )
+    episode_bars: int | None = Field(
+        252,
+        ge=1,
+        description="Steps of a training episode, which starts at a random bar; null: the whole window. An evaluation "
+        "is over the whole window always.",
+    )
+    portfolio: list[StageRef] = Field(
+        default_factory=list,
+        description="Stages between the agent's weights and the target weights; empty: none changes them.",
+    )
+
+
+class TradingComponent(EnvComponent):
+    """A trading environment: default parts, each of which a spec can replace."""
+
+    rl_category = "trading"
+    rl_tags = ("native", "exact-resume", "market")
+    takes = frozenset({"window", "data_pipeline", "reward", "observation", "action", "terminations"})
+    Config: type[TradingConfig] = TradingConfig
+
+    @abc.abstractmethod
+    def defaults(self) -> dict[str, Any]:
+        """References to its own `action`, `observation`, `reward` and `terminations`."""
+
+    def plan(self, request: EnvRequest) -> TradingPlan:
+        """What the environment of that request is made of."""
+        from alphaswarm_rl.envs.trading_build import plan_of
+
+        return plan_of(self, request)
+
+    def build(self, request: EnvRequest) -> VectorEnv[Any, Any, Any]:
+        """The environment, on NumPy or on torch."""
+        if request.backend == "torch":
+            from alphaswarm_rl.envs.trading_torch import TorchTradingEnv
+
+            return TorchTradingEnv(request, self.plan(request))
+        from alphaswarm_rl.envs.trading_env import TradingEnv
+
+        return TradingEnv(request, self.plan(request))
+
+    def part(self, slot: str, parts: Mapping[str, Any]) -> Any:
+        """The component in a slot: the one handed in, or its own."""
+        if parts.get(slot):
+            return parts[slot]
+        own = self.defaults()[slot]
+        if slot == "terminations":
+            return tuple(reference(ref, "termination").build() for ref in own)
+        return reference(own, slot).build()
+
+    def own_parts(self, replaced: frozenset[str]) -> tuple[ComponentRef, ...]:
+        """Its default parts, but for those in slots that are replaced."""
+        refs: list[ComponentRef] = []
+        for slot, own in self.defaults().items():
+            if slot in replaced:
+                continue
+            several = own if slot == "terminations" else [own]
+            refs += [reference(one, "termination" if slot == "terminations" else slot) for one in several]
+        return tuple(refs)
+
+    def warmup_bars(self, parts: Mapping[str, Any]) -> int:
+        """Bars before the window's start that its parts look at."""
+        terms = [named.term for named in self.part("reward", parts).terms()]
+        small = [
+            self.part("action", parts),
+            *self.part("observation", parts).builders(),
+            *terms,
+            *self.part("terminations", parts),
+            *(stage.build() for stage in self.config.portfolio),
+        ]
+        return max(part.warmup_bars() for part in small)
+
+    def notices(self) -> tuple[str, ...]:
+        """Says so where a fill has seen its price."""
+        from alphaswarm_rl.market.fills import fill_policy
+
+        if fill_policy(self.config.fill).optimistic:
+            return (f"optimistic_fill: with fill {self.config.fill!r} decisions have seen the price they fill at",)
+        return ()
+
+
+def money_orders() -> dict[str, Any]:
+    """What FinRL's two variants with orders in money have in common."""
+    account = {"pieces": ["cash", "prices", "holdings"]}
+    parts = [{"class": "portfolio_state", "kwargs": account}, {"class": "technical_indicators"}]
+    return {"observation": {"class": "stacked", "kwargs": {"parts": parts}}, "terminations": []}
+
+
+def costs_of(config: Costs) -> Any:
+    """The cost model of those numbers."""
+    from alphaswarm_rl.market.costs import CostModel
+
+    return CostModel(**config.model_dump())
+
+
+def margin_of(config: MarginAccount | None) -> Any:
+    """The margin of those numbers; a cash account where there are none."""
+    from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
+
+    return CASH_ACCOUNT if config is None else Margin(**config.model_dump())

@@ -1,0 +1,115 @@
+"""What a trading environment is made of, before any array exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from alphaswarm_rl.core.contracts import NamedTerm
+from alphaswarm_rl.core.errors import DataError, EnvError
+from alphaswarm_rl.core.kinds import ActionSpec, ObservationBuilder, PortfolioStage, SmallComponent, Termination
+from alphaswarm_rl.market.costs import CostModel
+from alphaswarm_rl.market.fills import FillPolicy
+from alphaswarm_rl.market.margin import Margin
+from alphaswarm_rl.market.panel import MarketPanel
+
+
+@dataclass(frozen=True)
+class TradingPlan:
+    """The parts and rules of a trading environment.
+
+    Attributes:
+        panel: The market.
+        action: What the agent's output means.
+        builders: What the agent sees, from left to right.
+        terms: The reward, ordinary terms first, then those that settle.
+        terminations: Why an episode ends, beside the end of its bars.
+        stages: Between the agent's weights and the target weights; none is the identity.
+        fill: When orders fill.
+        costs: What trading costs.
+        margin: What may be owed.
+        initial_cash: What an episode starts with.
+        episode_bars: Steps of an episode that starts at a random bar; None: all bars, from the first.
+        turbulence_threshold: Turbulence from which on everything is sold and nothing bought; None: no gate.
+    """
+
+    panel: MarketPanel
+    action: ActionSpec
+    builders: tuple[ObservationBuilder, ...]
+    terms: tuple[NamedTerm, ...]
+    terminations: tuple[Termination, ...]
+    stages: tuple[PortfolioStage, ...]
+    fill: FillPolicy
+    costs: CostModel
+    margin: Margin
+    initial_cash: float
+    episode_bars: int | None
+    turbulence_threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        for part in self.parts():
+            for column in part.needs:
+                if getattr(self.panel, column) is None:
+                    raise DataError(
+                        f"column {column!r}",
+                        f"the {part.rl_kind} {part.rl_alias!r} needs it and the panel has none",
+                        "Give bars that have it, or leave that part out.",
+                    )
+        names = [term.name for term in self.terms]
+        for name in names:
+            if names.count(name) > 1:
+                raise EnvError(f"reward term {name!r}", "there are two of that name", "Give one of them another name.")
+        if self.stages and self.action.trade(self.panel).way != "weights":
+            raise EnvError(
+                f"portfolio stage {self.stages[0].rl_alias!r}",
+                f"stages change weights, and the action {self.action.rl_alias!r} gives none",
+                "Leave the stages out, or use an action that gives weights, such as softmax_weights.",
+            )
+        if self.turbulence_threshold is not None and "turbulence" not in self.panel.market_feature_names:
+            raise DataError(
+                "market feature 'turbulence'",
+                "the environment's turbulence_threshold needs it and the panel has none",
+                "Add market_features: [turbulence] to the data pipeline, or leave the threshold out.",
+            )
+        if self.last_bar - self.first_bar < 1:
+            raise DataError(
+                f"the window of {self.panel.num_bars - self.panel.warmup} bars",
+                f"its parts look back {self.lookback} bars, and then none is left to trade",
+                "Give a longer window, or bars before it.",
+            )
+
+    def parts(self) -> Iterable[SmallComponent]:
+        """All of them."""
+        terms = (named.term for named in self.terms)
+        return (self.action, *self.builders, *terms, *self.terminations, *self.stages)
+
+    @property
+    def tracks_cost(self) -> bool:
+        """Whether some part wants to know what positions were bought for."""
+        return any(part.tracks_cost for part in self.parts())
+
+    @property
+    def lookback(self) -> int:
+        """Bars before a decision that some part looks at."""
+        return max(part.warmup_bars() for part in self.parts())
+
+    @property
+    def first_bar(self) -> int:
+        """The first bar on which anything can be decided."""
+        return max(self.panel.warmup, self.lookback)
+
+    @property
+    def last_bar(self) -> int:
+        """The bar on which every episode is over at the latest."""
+        return self.panel.num_bars - 1
+
+    @property
+    def length(self) -> int:
+        """Steps of an episode."""
+        every = self.last_bar - self.first_bar
+        return every if self.episode_bars is None else min(self.episode_bars, every)
+
+    @property
+    def starts(self) -> int:
+        """How many bars an episode may start on."""
+        return 1 if self.episode_bars is None else self.last_bar - self.first_bar - self.length + 1

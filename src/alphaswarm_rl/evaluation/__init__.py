@@ -1,0 +1,1 @@
+"""How policies are judged: pure statistics over arrays."""

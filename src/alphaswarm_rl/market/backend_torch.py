@@ -1,0 +1,51 @@
+"""Torch as the arrays of an environment, on any device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alphaswarm_rl.market.arrays_torch import TorchArrays
+
+
+class TorchBackend:
+    """Torch on one device; see `backend.Backend`.
+
+    Args:
+        device: Where all tensors are.
+    """
+
+    def __init__(self, device: torch.device | str) -> None:
+        self.device = torch.device(device)
+        self.xp = TorchArrays(self.device)
+
+    def put(self, array: np.ndarray[Any, Any]) -> Tensor:
+        """A copy on the device."""
+        return torch.tensor(np.ascontiguousarray(array), device=self.device)
+
+    def take(self, table: Tensor, bar: Tensor, out: Tensor) -> None:
+        """Writes row `bar[i]` to `out[i]`."""
+        out[...] = table[bar]
+
+    def take_columns(self, table: Tensor, bar: Tensor, columns: Tensor, out: Tensor) -> None:
+        """Writes those columns of row `bar[i]` to `out[i]`."""
+        out[...] = table[bar[:, None], columns]
+
+    def take_window(self, table: Tensor, bar: Tensor, length: int, out: Tensor) -> None:
+        """Writes the `length` rows up to `bar[i]`, oldest first, to `out[i]`, (n, length * C)."""
+        rows = bar[:, None] + torch.arange(1 - length, 1, device=self.device)
+        out[...] = table[rows].reshape(len(bar), -1)
+
+    def take_growth(self, table: Tensor, bar: Tensor, start: Tensor, out: Tensor) -> None:
+        """Writes row `bar[i]` over row `start[i]` minus 1 to `out[i]`; 0 where the latter is not positive."""
+        first = table[start]
+        known = first > 0
+        out[...] = torch.where(known, table[bar] / torch.where(known, first, 1.0) - 1.0, 0.0)
+
+    def take_weights(self, positions: Tensor, prices: Tensor, bar: Tensor, value: Tensor, out: Tensor) -> None:
+        """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value."""
+        per_unit = torch.where(value > 0, 1.0 / torch.where(value > 0, value, 1.0), 0.0)
+        out[...] = positions * prices[bar] * per_unit[:, None]

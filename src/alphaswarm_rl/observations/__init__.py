@@ -1,0 +1,1 @@
+"""What the agent sees: one file per builder."""

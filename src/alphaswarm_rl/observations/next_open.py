@@ -1,0 +1,39 @@
+"""The price that orders will fill at."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from alphaswarm_rl.core.kinds import ObservationBuilder
+
+
+class NextOpen(ObservationBuilder):
+    """The next bar's open over the current close minus 1, of every asset: it looks ahead, on purpose.
+
+    It is there for the fill policy `cheat_on_open` alone, whose agent decides when it has seen the open that it trades
+    at; that policy brings it along and marks the run as optimistic. 0 on the last bar, and where an asset has no price.
+    """
+
+    rl_alias = "next_open"
+    rl_category = "market"
+
+    needs: ClassVar[tuple[str, ...]] = ("open",)
+    #: Evaluation shows it as training does: the open it looks ahead to is the premise of the fill policy, which marks
+    #: the run, and not a secret of training.
+    training_only: ClassVar[bool] = False
+
+    def names(self, panel: Any) -> tuple[str, ...]:
+        """`next_open:KO`, ..."""
+        return tuple(f"next_open:{asset}" for asset in panel.assets)
+
+    def prepare(self, panel: Any) -> dict[str, Any]:
+        """The change over each bar's end."""
+        table = np.zeros(panel.close.shape, np.float32)
+        table[:-1] = np.nan_to_num(panel.open[1:] / panel.close[:-1] - 1.0, nan=0.0)
+        return {"table": table}
+
+    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+        """Writes the change that follows each environment's bar."""
+        view.take(state["table"], out)

@@ -1,0 +1,63 @@
+"""The panel's features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.observations.chosen import feature_indices
+
+
+class TechnicalIndicators(ObservationBuilder):
+    """The panel's features of every asset at the current bar, as the data pipeline made and scaled them."""
+
+    rl_alias = "technical_indicators"
+    rl_category = "market"
+
+    class Config(ComponentConfig):
+        """Parameters of the indicators' observation."""
+
+        features: list[str] | None = Field(None, description="Which features, in this order; null: all.")
+        by_indicator: bool = Field(
+            False,
+            description="Whether each indicator's assets stand together, as in FinRL, or each asset's indicators.",
+        )
+
+    def names(self, panel: Any) -> tuple[str, ...]:
+        """`macd:KO`, ..."""
+        places = self._places(panel)
+        flat = [f"{feature}:{asset}" for asset in panel.assets for feature in panel.feature_names]
+        return tuple(flat[place] for place in places)
+
+    def prepare(self, panel: Any) -> dict[str, Any]:
+        """The columns, unless they are all of them in their order."""
+        places = self._places(panel)
+        if places == list(range(panel.num_assets * len(panel.feature_names))):
+            return {}
+        return {"columns": np.array(places, np.int64)}
+
+    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+        """Writes the features of each environment's bar."""
+        if "columns" in state:
+            view.take_columns(view.market.features, state["columns"], out)
+        else:
+            view.take(view.market.features, out)
+
+    def _places(self, panel: Any) -> list[int]:
+        chosen = panel.feature_names if self.config.features is None else self.config.features
+        if not chosen:
+            raise DataError(
+                "the panel's features",
+                f"the observation {self.rl_alias!r} shows them and there are none",
+                "Add features to the data pipeline, such as features: [macd, rsi_30], or leave the observation out.",
+            )
+        index = feature_indices(panel, chosen, shown_by=self.rl_alias, remedy="Add it to the data pipeline's features.")
+        assets, width = range(panel.num_assets), len(panel.feature_names)
+        if self.config.by_indicator:
+            return [asset * width + feature for feature in index for asset in assets]
+        return [asset * width + feature for asset in assets for feature in index]

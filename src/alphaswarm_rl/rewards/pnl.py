@@ -1,0 +1,26 @@
+"""Money earned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.kinds import RewardTerm
+
+
+class PnL(RewardTerm):
+    """The change of the account's value in the step, after all costs, times `scale`."""
+
+    rl_alias = "pnl"
+    rl_category = "profit"
+
+    class Config(ComponentConfig):
+        """Parameters of the profit term."""
+
+        scale: float = Field(1e-4, gt=0, description="Reward per unit of money.")
+
+    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+        """Writes the scaled change of value."""
+        out[...] = (view.value - view.value_before) * self.config.scale

@@ -1,0 +1,15 @@
+"""The account's return in a step, for the terms that are made of returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def step_return(view: Any) -> Any:
+    """Relative change of the equity in the step, (n,); 0 where there was no equity before."""
+    return over_equity(view, view.value - view.value_before)
+
+
+def over_equity(view: Any, money: Any) -> Any:
+    """Money over the equity before the step, (n,); 0 where there was none."""
+    return money / view.xp.where(view.value_before > 0, view.value_before, view.xp.inf)

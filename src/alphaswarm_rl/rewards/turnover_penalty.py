@@ -1,0 +1,26 @@
+"""The cost of trading much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.kinds import RewardTerm
+
+
+class TurnoverPenalty(RewardTerm):
+    """Minus `weight` times the value traded in the step over the equity before."""
+
+    rl_alias = "turnover_penalty"
+    rl_category = "cost"
+
+    class Config(ComponentConfig):
+        """Parameters of the turnover penalty."""
+
+        weight: float = Field(0.001, ge=0, description="Reward lost when the whole account is traded once.")
+
+    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+        """Writes the penalty."""
+        out[...] = -self.config.weight * view.turnover

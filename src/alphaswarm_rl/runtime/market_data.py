@@ -1,0 +1,92 @@
+"""The market data of a run: loaded once, cut to any window, seen through what training learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from alphaswarm_rl.core.contracts import DataRequest, State
+from alphaswarm_rl.core.kinds import DataPipeline
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.market.calendar import moment
+from alphaswarm_rl.market.panel import MarketPanel
+
+
+class MarketData:
+    """The panels of one data pipeline, by window.
+
+    All bars up to the latest end are loaded at once and cut here, so that a file is read and a service asked once
+    however many windows there are. Features do not start anew with a window, so the cut is what a pipeline gives.
+
+    Args:
+        pipeline: Where the bars come from.
+        request: What is wanted of it, apart from the window.
+        training: The window that scalers learn from.
+    """
+
+    def __init__(self, pipeline: DataPipeline, request: DataRequest, training: Window) -> None:
+        self.pipeline = pipeline
+        self.request = request
+        self._training = training
+        self._bars: MarketPanel | None = None
+        self._end: str | None = None
+        self._raw: dict[Window, MarketPanel] = {}
+        self._seen: dict[Window, MarketPanel] = {}
+        self._fitted: State | None = None
+
+    def load(self, windows: Iterable[Window]) -> MarketPanel:
+        """All bars up to the last end of these windows, as they come from the pipeline."""
+        end = _latest(windows)
+        if self._bars is None or _latest((Window(end=self._end), Window(end=end))) != self._end:
+            wanted = replace(self.request, window=Window(end=end), warmup_bars=0)
+            self._bars, self._end = self.pipeline.build(wanted), end
+        return self._bars
+
+    def raw(self, window: Window) -> MarketPanel:
+        """The bars of a window with its warm-up, before scaling."""
+        if window not in self._raw:
+            bars = self.load((window,))
+            self._raw[window] = bars.window(window.start, window.end, warmup_bars=self.request.warmup_bars)
+        return self._raw[window]
+
+    def seen(self, window: Window) -> MarketPanel:
+        """The same as the agent sees them."""
+        if window not in self._seen:
+            self._seen[window] = self.pipeline.apply(self.raw(window), self.fitted)
+        return self._seen[window]
+
+    @property
+    def fitted(self) -> State:
+        """What was learnt from the training window; learnt now where no checkpoint said it."""
+        if self._fitted is None:
+            self._fitted = self.pipeline.fit(self.raw(self._training))
+        return self._fitted
+
+    def restore(self, fitted: State) -> None:
+        """Takes over what a checkpoint says was learnt in training."""
+        self._fitted = fitted
+        self._seen.clear()
+
+    def overlaps(self, window: Window, others: Iterable[Window]) -> bool:
+        """Whether any bar that may be traded in the window is one of the others'; warm-up bars do not count."""
+        others = tuple(others)
+        bars = self.load((window, *others))
+        first, stop = _range(bars, window)
+        ranges = (_range(bars, other) for other in others)
+        return any(max(first, its_first) < min(stop, its_stop) for its_first, its_stop in ranges)
+
+
+def _latest(windows: Iterable[Window]) -> str | None:
+    """The last end of these windows; None where one is open."""
+    ends = [window.end for window in windows]
+    known = [end for end in ends if end is not None]
+    return max(known, key=moment) if len(known) == len(ends) else None
+
+
+def _range(bars: MarketPanel, window: Window) -> tuple[int, int]:
+    """The bars that may be traded in a window, as the first and the one after the last."""
+    first = 0 if window.start is None else int(np.searchsorted(bars.timestamps, moment(window.start)))
+    stop = bars.num_bars if window.end is None else int(np.searchsorted(bars.timestamps, moment(window.end)))
+    return max(first, bars.warmup), stop

@@ -1,0 +1,1 @@
+"""Why an episode ends: one file per reason."""

@@ -1,0 +1,149 @@
+"""The environment's money is the Book's, whatever is traded, filled and charged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alphaswarm_rl import make_env
+from alphaswarm_rl.market.book import Book
+from alphaswarm_rl.market.costs import CostModel
+from alphaswarm_rl.market.fills import FILL_POLICIES, fill_prices
+from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
+from alphaswarm_rl.market.quotes import Quotes
+from tests.envs.panels import random_panel
+
+COSTS = (
+    {},
+    {"commission_rate": 0.0, "half_spread_bps": 0.0},
+    {"commission_rate": 0.002, "sell_commission_rate": 0.001, "commission_minimum": 5.0, "impact": 0.1},
+    {"commission_per_share": 0.02, "half_spread_bps": 10.0, "borrow_rate": 0.1},
+)
+ACTIONS = {
+    "whole": {"class": "integer_shares", "kwargs": {"hmax": 60}},
+    "fractional": {"class": "integer_shares", "kwargs": {"hmax": 60, "whole": False}},
+    "weights": {"class": "continuous_weights"},
+}
+MARGIN = {"initial": 0.5, "maintenance": 0.25, "short": True}
+
+
+class Reference:
+    """One account on the plain Book, moved bar by bar by the rules that the docs state."""
+
+    def __init__(self, panel, *, fill, costs, margin, start, cash=10_000.0):
+        self.panel, self.fill, self.bar = panel, FILL_POLICIES[fill], start
+        self.book = Book(
+            cash,
+            [0.0] * panel.num_assets,
+            CostModel(**costs),
+            Margin(**margin) if margin else CASH_ACCOUNT,
+            panel.periods_per_year,
+        )
+        self.closes = np.nan_to_num(panel.close)
+        self.fills = np.nan_to_num(fill_prices(self.fill, panel.open, panel.close))
+
+    def quotes(self, prices, bar):
+        return Quotes(prices[bar].tolist(), self.panel.tradable[bar].tolist(), self.panel.volume[bar].tolist())
+
+    def trade(self, way, wanted):
+        quotes = self.quotes(self.fills, self.bar)
+        if way == "weights":
+            self.book.trade_to_weights(wanted, quotes)
+        else:
+            self.book.trade_shares(wanted, quotes, whole=way == "whole")
+
+    def step(self, way, wanted):
+        if not self.fill.lag:
+            self.trade(way, wanted)
+        self.bar += 1
+        panel, bar = self.panel, self.bar
+        if panel.dividends is not None:
+            self.book.adjust(panel.dividends[bar].tolist(), panel.splits[bar].tolist())
+        if self.fill.lag:
+            self.trade(way, wanted)
+        quotes, marks = self.quotes(self.closes, bar), self.closes[bar].tolist()
+        ended = [asset for asset, last in enumerate(panel.last_bar) if last == bar < panel.num_bars - 1]
+        self.book.close(ended, quotes, "the asset ends")
+        self.book.accrue(marks)
+        if self.book.called(marks):
+            self.book.liquidate(quotes)
+        return self.book.equity(marks)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    fill=st.sampled_from(sorted(FILL_POLICIES)),
+    costs=st.sampled_from(COSTS),
+    margin=st.sampled_from([None, MARGIN]),
+    way=st.sampled_from(sorted(ACTIONS)),
+    actions=st.booleans(),
+)
+def test_the_environment_is_the_book(seed, fill, costs, margin, way, actions):
+    panel = random_panel(seed, actions=actions)
+    env = make_env(
+        "stock_trading",
+        panel=panel,
+        num_envs=2,
+        phase="evaluate",
+        fill=fill,
+        costs=costs,
+        margin=margin,
+        initial_cash=10_000.0,
+        action={"class": "continuous_weights", "kwargs": {"short": True}}
+        if way == "weights" and margin
+        else ACTIONS[way],
+        observation={"class": "portfolio_state"},
+    )
+    env.reset()
+    reference = Reference(panel, fill=fill, costs=costs, margin=margin, start=env.plan.first_bar)
+    rng = np.random.default_rng(seed)
+    for _ in range(env.plan.length):
+        action = rng.uniform(-1.0, 1.0, (2, panel.num_assets)).astype(np.float32)
+        env.plan.action.step(_with_action(env, action), {}, wanted := np.empty((2, panel.num_assets)))
+        expected = reference.step(way, wanted[1].tolist())
+        observation, rewards, terminated, truncated, infos = env.step(action)
+        assert infos["portfolio_value"][1] == pytest.approx(expected, rel=1e-9)
+        assert infos["cash"][1] == pytest.approx(reference.book.cash, rel=1e-9, abs=1e-6)
+        assert np.isfinite(observation).all()
+        assert np.isfinite(rewards).all()
+        if margin is None:
+            assert (infos["cash"] >= 0).all()
+        if terminated[1] or truncated[1]:
+            break
+        np.testing.assert_allclose(env.view.positions[1], reference.book.positions, rtol=1e-9, atol=1e-9)
+        held = (env.view.positions * env.view.close).sum(axis=-1)
+        np.testing.assert_allclose(env.view.cash + held, env.view.value, rtol=1e-9)
+        if way == "whole" and not actions:
+            assert (env.view.positions == np.floor(env.view.positions)).all()
+
+
+def _with_action(env, action):
+    env.view.action = action
+    return env.view
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), fill=st.sampled_from(sorted(FILL_POLICIES)), way=st.sampled_from(sorted(ACTIONS)))
+def test_a_panel_cut_in_two_is_the_whole(seed, fill, way):
+    panel = random_panel(seed, bars=40, actions=True)
+    middle = 20
+    parts = {"fill": fill, "action": ACTIONS[way], "observation": {"class": "portfolio_state"}, "phase": "evaluate"}
+    whole = make_env("stock_trading", panel=panel, **parts)
+    first = make_env("stock_trading", panel=panel.window(None, panel.timestamps[middle + 1]), **parts)
+    # The second part trades on from the bar on which the first one ended.
+    second = make_env("stock_trading", panel=panel.window(panel.timestamps[middle], None), **parts)
+    rng = np.random.default_rng(seed)
+    moves = rng.uniform(-1.0, 1.0, (39, 1, panel.num_assets)).astype(np.float32)
+    for env in (whole, first, second):
+        env.reset()
+    values, pieces = [], []
+    for step, move in enumerate(moves):
+        if step == middle:
+            for name in ("cash", "positions", "value"):
+                getattr(second.view, name)[:] = getattr(whole.view, name)
+        values.append(whole.step(move)[4]["portfolio_value"][0])
+        pieces.append((first if step < middle else second).step(move)[4]["portfolio_value"][0])
+    assert pieces == values
