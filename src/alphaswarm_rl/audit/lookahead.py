@@ -79,7 +79,6 @@ def _env_at(
     true, other = make(panel), make(noisy)
     space = true.single_action_space
     space.seed(seed)
-    stamp = str(panel.timestamps[bar])
     plan = true.plan
     columns = [(part, name) for part in plan.builders for name in part.names(panel)]
 
@@ -97,7 +96,7 @@ def _env_at(
     for at in range(plan.first_bar + 1, bar + 1):
         action = np.asarray(space.sample())[None]
         first, second = true.step(action), other.step(action)
-        yield from _compare_steps(true, first, second, at, stamp)
+        yield from _compare_steps(true, first, second, at, str(panel.timestamps[at]))
         if first[2][0] or first[3][0] or second[2][0] or second[3][0]:
             return
         yield from compare_observations(first[0], second[0], at)

@@ -13,7 +13,8 @@ class StockPortfolio(TradingComponent):
     """Target weights for every stock, seen through their covariance and indicators; the rest is cash.
 
     FinRL's portfolio allocation with what it leaves out: costs are paid, weights drift with prices, a softmax of
-    unbounded scores can concentrate, and the reward is the log return instead of the account's level.
+    unbounded scores can concentrate, and the reward is the log return instead of the account's level. Each covariance
+    is shown once: the matrix is symmetric.
     """
 
     rl_alias = "stock_portfolio"
@@ -34,7 +35,7 @@ class StockPortfolio(TradingComponent):
                 "kwargs": {
                     "parts": [
                         {"class": "portfolio_state"},
-                        {"class": "covariance", "kwargs": {"lookback": self.config.lookback}},
+                        {"class": "covariance", "kwargs": {"lookback": self.config.lookback, "triangle": True}},
                         {"class": "technical_indicators"},
                     ]
                 },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +17,8 @@ from alphaswarm_rl.market.costs import CostModel, CostRates
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.view import View
+
+Trader = Callable[..., kernels.Traded]
 
 
 class TorchAccounts:
@@ -38,7 +42,7 @@ class TorchAccounts:
         self.rates = costs.rates(market.panel.periods_per_year)
         # Kernels that need no volume are spared it.
         self._volume = market.volume if costs.impact > 0 else None
-        self._trade_shares = _share_trader(self.rates, market.close.device)
+        self._trade_shares, self._trade_to_weights = _traders(self.rates, margin, market.close.device)
         self._chosen = torch.arange(market.assets, device=market.close.device) == trade.asset
 
     def step(self, view: View, wanted: Tensor, exits: Any = None) -> None:
@@ -80,11 +84,11 @@ class TorchAccounts:
 
     def _fill(self, view: View, wanted: Tensor) -> None:
         market, trade = self.market, self.trade
-        shared = (view.bar, market.fill_price, market.tradable, self._volume, self.rates)
+        shared = (view.bar, market.fill_price, market.tradable, self._volume)
         if trade.way == "shares":
             done = self._trade_shares(view.cash, view.positions, wanted, *shared, whole=trade.whole)
         elif trade.way == "weights":
-            done = targets.trade_to_weights(view.cash, view.positions, wanted, *shared, self.margin)
+            done = self._trade_to_weights(view.cash, view.positions, wanted, *shared)
         else:
             held = view.positions[:, trade.asset]
             stay = held / trade.size if trade.by_units else held.sign()
@@ -94,6 +98,7 @@ class TorchAccounts:
                 torch.where(wanted.isnan(), stay, wanted),
                 torch.full_like(view.bar, trade.asset),
                 *shared,
+                self.rates,
                 self.margin,
                 size=trade.size,
                 by_units=trade.by_units,
@@ -139,10 +144,11 @@ class TorchAccounts:
         view.turnover = view.turnover + (closed.traded.abs() * prices).sum(-1) / before
 
 
-def _share_trader(rates: CostRates, device: torch.device) -> Any:
-    """What fills orders in units: a kernel written for NVIDIA's GPUs where Triton is there, with the same counts."""
+def _traders(rates: CostRates, margin: Margin, device: torch.device) -> tuple[Trader, Trader]:
+    """What trades shares and weights: on NVIDIA's GPUs, where Triton is there, kernels written for them."""
     if device.type == "cuda" and find_spec("triton") is not None:
-        from alphaswarm_rl.market.kernels_triton import ShareTrader
+        from alphaswarm_rl.market import kernels_triton
 
-        return ShareTrader(rates, device)
-    return kernels.trade_shares
+        trader = kernels_triton.Trader(rates, margin, device)
+        return trader.trade_shares, trader.trade_to_weights
+    return partial(kernels.trade_shares, rates=rates), partial(targets.trade_to_weights, rates=rates, margin=margin)

@@ -1,12 +1,13 @@
-"""Orders in units for N accounts on an NVIDIA GPU: `kernels_torch.trade_shares` as one Triton kernel.
+"""Trading for N accounts on an NVIDIA GPU: `trade_shares` and `trade_to_weights` of `kernels_torch`, a kernel each.
 
-A block of accounts is worked on in registers, assets along the first axis: what torch does in dozens of passes over
-memory, because sorting and buying in turn do not fuse, is one here. Operations and their order are those of
-`kernels_torch`, and multiplications are not fused with additions, so that share counts are the same.
+One thread has one account and walks through its assets, so that nothing is sorted, gathered or written in between: what
+torch does in dozens of passes over memory is one here. Shares are added up in the Book's order, and multiplications are
+not fused with additions, so that share counts are the Book's. Weights are solved for by Newton's method, as in
+`kernels_numba_targets`.
 """
 
 # Triton infers the types of jitted code, and annotations would claim what it does not check.
-# ruff: noqa: N803  (constants of a compilation are in capitals)
+# ruff: noqa: N803, SIM108  (constants of a compilation are in capitals; and they choose between blocks of code)
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 
 from typing import Any
@@ -15,32 +16,37 @@ import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
-from triton.language.extra import libdevice  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-from alphaswarm_rl.market import kernels_torch
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
 from alphaswarm_rl.market.kernels_torch import Traded
+from alphaswarm_rl.market.margin import Margin
+from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 
-#: Accounts per program, one per thread, and assets that still fit into a thread's registers.
-_BLOCK = 32
-_MOST_ASSETS = 64
+#: Accounts per program.
+_BLOCK = 128
+#: Newton steps of weights at the most, and the part of the equity that counts as solved.
+_STEPS = 60
+_SOLVED = 4e-15
 
 
-class ShareTrader:
-    """`kernels_torch.trade_shares` for one cost model.
+class Trader:
+    """`trade_shares` and `trade_to_weights` for one cost model and margin.
 
     Args:
         rates: What trading costs.
+        margin: What may be owed.
         device: Where the accounts are.
     """
 
-    def __init__(self, rates: CostRates, device: torch.device) -> None:
+    def __init__(self, rates: CostRates, margin: Margin, device: torch.device) -> None:
         self._rates = rates
+        self._short, self._lends = margin.short, margin.lends
         # A kernel takes plain numbers as float32: those that must be exact go in as a tensor.
         numbers = (rates.buy_rate, rates.sell_rate, rates.per_share, rates.minimum, rates.half_spread, rates.impact)
-        self._numbers = torch.tensor([*numbers, 1.0 - SPARE_CASH], dtype=torch.float64, device=device)
+        more = (1.0 - SPARE_CASH, margin.initial, 1.0 - SPARE_EQUITY, DUST, TOLERANCE, _SOLVED)
+        self._numbers = torch.tensor([*numbers, *more], dtype=torch.float64, device=device)
 
-    def __call__(
+    def trade_shares(
         self,
         cash: Tensor,
         positions: Tensor,
@@ -49,69 +55,120 @@ class ShareTrader:
         prices: Tensor,
         tradable: Tensor,
         volume: Tensor | None,
-        rates: CostRates,
         *,
         whole: bool,
     ) -> Traded:
-        """Fills the orders."""
-        if positions.shape[1] > _MOST_ASSETS:
-            market = (time, prices, tradable, volume, rates)
-            return kernels_torch.trade_shares(cash, positions, orders, *market, whole=whole)
-        units = volume if rates.impact > 0 else None
-        quotes = (time, prices.double(), tradable, None if units is None else units.double())
-        return Traded(*_operation(cash, positions, orders.double(), *quotes, self._numbers, whole, rates.minimum > 0))
+        """Fills orders in units."""
+        market = (time, prices.double(), tradable, self._volume(volume), self._numbers, self._rates.minimum > 0)
+        return Traded(*_shares(cash, positions, orders.double(), *market, whole))
+
+    def trade_to_weights(
+        self,
+        cash: Tensor,
+        positions: Tensor,
+        targets: Tensor,
+        time: Tensor,
+        prices: Tensor,
+        tradable: Tensor,
+        volume: Tensor | None,
+    ) -> Traded:
+        """Trades to target weights."""
+        market = (time, prices.double(), tradable, self._volume(volume), self._numbers, self._rates.minimum > 0)
+        return Traded(*_weights(cash, positions, targets.double(), *market, self._short, self._lends))
+
+    def _volume(self, volume: Tensor | None) -> Tensor | None:
+        return volume.double() if volume is not None and self._rates.impact > 0 else None
+
+
+_INPUTS = (
+    "Tensor cash, Tensor positions, Tensor wanted, Tensor time, Tensor prices, Tensor tradable, Tensor? volume, "
+    "Tensor numbers, bool minimum"
+)
+_OUTPUTS = "(Tensor, Tensor, Tensor, Tensor, Tensor)"
+Five = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 @torch.library.custom_op(
-    "alphaswarm_rl::trade_shares",
-    mutates_args=(),
-    schema="(Tensor cash, Tensor positions, Tensor orders, Tensor time, Tensor prices, Tensor tradable, "
-    "Tensor? volume, Tensor numbers, bool whole, bool minimum) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "alphaswarm_rl::trade_shares", mutates_args=(), schema=f"({_INPUTS}, bool whole) -> {_OUTPUTS}"
 )
-def _operation(
+def _shares(
     cash: Tensor,
     positions: Tensor,
-    orders: Tensor,
+    wanted: Tensor,
     time: Tensor,
     prices: Tensor,
     tradable: Tensor,
     volume: Tensor | None,
     numbers: Tensor,
-    whole: bool,
     minimum: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    count, assets = positions.shape
+    whole: bool,
+) -> Five:
     results = _empty(cash, positions)
-    inputs = [tensor.contiguous() for tensor in (cash, positions, orders, time, prices)]
-    _kernel[(triton.cdiv(count, _BLOCK),)](
+    given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum)
+    _launch(_shares_kernel, given, results, WHOLE=whole, NEWTON=NEWTON_STEPS)
+    return results
+
+
+@torch.library.custom_op(
+    "alphaswarm_rl::trade_to_weights", mutates_args=(), schema=f"({_INPUTS}, bool short, bool lends) -> {_OUTPUTS}"
+)
+def _weights(
+    cash: Tensor,
+    positions: Tensor,
+    wanted: Tensor,
+    time: Tensor,
+    prices: Tensor,
+    tradable: Tensor,
+    volume: Tensor | None,
+    numbers: Tensor,
+    minimum: bool,
+    short: bool,
+    lends: bool,
+) -> Five:
+    results = _empty(cash, positions)
+    given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum)
+    _launch(_weights_kernel, given, results, SHORT=short, LENDS=lends, STEPS=_STEPS)
+    return results
+
+
+@_shares.register_fake
+def _(cash: Tensor, positions: Tensor, *rest: Any) -> Five:
+    return _empty(cash, positions)
+
+
+@_weights.register_fake
+def _(cash: Tensor, positions: Tensor, *rest: Any) -> Five:
+    return _empty(cash, positions)
+
+
+def _empty(cash: Tensor, positions: Tensor) -> Five:
+    """Cash, positions, cost, turnover and units traded, to be written."""
+    one, all_ = cash.shape, positions.shape
+    return tuple(torch.empty(shape, dtype=torch.float64, device=cash.device) for shape in (one, all_, one, one, all_))
+
+
+def _launch(kernel: Any, given: tuple[Any, ...], results: Five, **constants: Any) -> None:
+    cash, positions, wanted, time, prices, tradable, volume, numbers, minimum = given
+    count, assets = positions.shape
+    inputs = [tensor.contiguous() for tensor in (cash, positions, wanted, time, prices)]
+    # What a thread keeps for later, asset after asset, so that neighbours lie beside each other.
+    scratch = torch.empty((assets, count), dtype=torch.float64, device=cash.device)
+    kernel[(triton.cdiv(count, _BLOCK),)](
         *inputs,
         tradable.contiguous().view(torch.uint8),
         inputs[-1] if volume is None else volume.contiguous(),
         numbers,
+        scratch,
         *results,
         count,
-        ASSETS=assets,
-        WIDTH=triton.next_power_of_2(assets),
+        assets,
         BLOCK=_BLOCK,
-        WHOLE=whole,
         MINIMUM=minimum,
         IMPACT=volume is not None,
-        NEWTON=NEWTON_STEPS,
+        **constants,
         num_warps=_BLOCK // 32,
         enable_fp_fusion=False,
     )
-    return results
-
-
-@_operation.register_fake
-def _(cash: Tensor, positions: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return _empty(cash, positions)
-
-
-def _empty(cash: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Cash, positions, cost, turnover and units traded, to be written."""
-    one, all_ = cash.shape, positions.shape
-    return tuple(torch.empty(shape, dtype=torch.float64, device=cash.device) for shape in (one, all_, one, one, all_))
 
 
 @triton.jit
@@ -132,8 +189,8 @@ def _units(money, linear, cubic, IMPACT: tl.constexpr, NEWTON: tl.constexpr):
     if not IMPACT:
         units = money / linear
     else:
-        root = tl.minimum(tl.sqrt(money / linear), libdevice.cbrt(money / cubic))
-        for _ in tl.static_range(NEWTON):
+        root = tl.minimum(tl.sqrt(money / linear), tl.exp(tl.log(money / cubic) / 3.0))
+        for _ in range(NEWTON):
             square = root * root
             step = (cubic * square * root + linear * square - money) / (3.0 * cubic * square + 2.0 * linear * root)
             root = tl.where(money > 0.0, root - step, 0.0)
@@ -156,7 +213,6 @@ def _affordable(
     money = cash
     if not WHOLE:
         money = cash * tl.load(numbers + 6)
-    price = tl.where(price > 0.0, price, 1.0)
     bare = price + price * tl.load(numbers + 4)
     cubic = price
     if IMPACT:
@@ -174,7 +230,20 @@ def _affordable(
 
 
 @triton.jit
-def _kernel(
+def _quote(prices_in, tradable_in, volume_in, quote, real, IMPACT: tl.constexpr):
+    """Price, volume and whether the asset trades."""
+    price = tl.load(prices_in + quote, mask=real, other=0.0)
+    trades = (tl.load(tradable_in + quote, mask=real, other=0) != 0) & (price > 0.0)
+    volume = price
+    if IMPACT:
+        volume = tl.load(volume_in + quote, mask=real, other=0.0)
+        trades = trades & (volume > 0.0)
+        volume = tl.where(trades, volume, 1.0)
+    return price, volume, trades
+
+
+@triton.jit
+def _shares_kernel(
     cash_in,
     positions_in,
     orders_in,
@@ -183,100 +252,202 @@ def _kernel(
     tradable_in,
     volume_in,
     numbers,
+    wishes,
     cash_out,
     positions_out,
     cost_out,
     turnover_out,
     traded_out,
     count,
-    ASSETS: tl.constexpr,
-    WIDTH: tl.constexpr,
+    assets,
     BLOCK: tl.constexpr,
-    WHOLE: tl.constexpr,
     MINIMUM: tl.constexpr,
     IMPACT: tl.constexpr,
+    WHOLE: tl.constexpr,
     NEWTON: tl.constexpr,
 ):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    asset = tl.arange(0, WIDTH)[:, None]
+    rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     real = rows < count
-    here = (asset < ASSETS) & real[None, :]
-    place = rows[None, :].to(tl.int64) * ASSETS + asset
-    quote = tl.load(time_in + rows, mask=real, other=0)[None, :] * ASSETS + asset
-
+    place, at = rows * assets, tl.load(time_in + rows, mask=real, other=0) * assets
     cash = tl.load(cash_in + rows, mask=real, other=0.0)
-    held = tl.load(positions_in + place, mask=here, other=0.0)
-    wanted = tl.load(orders_in + place, mask=here, other=0.0)
-    price = tl.load(prices_in + quote, mask=here, other=0.0)
-    trades = (tl.load(tradable_in + quote, mask=here, other=0) != 0) & (price > 0.0)
-    volume = price
-    if IMPACT:
-        volume = tl.load(volume_in + quote, mask=here, other=0.0)
-        trades = trades & (volume > 0.0)
-        volume = tl.where(trades, volume, 1.0)
+    buy_rate, sell_rate = tl.load(numbers), tl.load(numbers + 1)
 
-    worth = tl.where(held != 0.0, held * price, 0.0)
-    price = tl.where(trades, price, 0.0)
-    if WHOLE:
-        wanted = tl.where(wanted < 0.0, tl.ceil(wanted), tl.floor(wanted))
-    wanted = tl.where(trades, tl.maximum(wanted, tl.minimum(-held, 0.0)), 0.0)
-    buying = wanted > 0.0
-    rate = tl.where(buying, tl.load(numbers), tl.load(numbers + 1))
-    size = tl.abs(wanted)
-    value = size * price
-    fee = _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT)
-    selling = (wanted < 0.0) & (value > fee)
-    proceeds = tl.where(selling, value - fee, 0.0)
-    charge = tl.where(buying, value + fee, 0.0)
-    wish = tl.where(buying, wanted, 0.0)
-
-    # Sums from left to right; and each buy's turn: after those that are larger, or equal and to the left.
-    equity = cash * 0.0
-    total = cash * 0.0
-    money = cash
-    turn = asset * 0 + rows[None, :] * 0
-    for k in tl.static_range(ASSETS):
-        mine = asset == k
-        equity += tl.sum(tl.where(mine, worth, 0.0), axis=0)
-        money += tl.sum(tl.where(mine, proceeds, 0.0), axis=0)
-        total += tl.sum(tl.where(mine, charge, 0.0), axis=0)
-        other = tl.sum(tl.where(mine, wish, 0.0), axis=0)[None, :]
-        turn += ((other > wish) | ((other == wish) & (asset > k))).to(tl.int32)
+    # What is wanted before cash is looked at, added up from left to right; sells are done at once.
+    nothing = cash * 0.0
+    equity, total, money, cheapest = nothing, nothing, cash, nothing + float("inf")
+    for k in range(assets):
+        held = tl.load(positions_in + place + k, mask=real, other=0.0)
+        order = tl.load(orders_in + place + k, mask=real, other=0.0)
+        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
+        equity += tl.where(held != 0.0, held * price, 0.0)
+        if WHOLE:
+            order = tl.where(order < 0.0, tl.ceil(order), tl.floor(order))
+        order = tl.where(trades, tl.maximum(order, tl.minimum(-held, 0.0)), 0.0)
+        price = tl.where(trades, price, 0.0)
+        size = tl.abs(order)
+        fee = _fee(size, tl.where(order > 0.0, buy_rate, sell_rate), price, volume, numbers, MINIMUM, IMPACT)
+        value = size * price
+        selling = (order < 0.0) & (value > fee)
+        money += tl.where(selling, value - fee, 0.0)
+        total += tl.where(order > 0.0, value + fee, 0.0)
+        cheapest = tl.where(order > 0.0, tl.minimum(cheapest, price), cheapest)
+        tl.store(traded_out + place + k, tl.where(selling, order, 0.0), mask=real)
+        tl.store(wishes + k * count + rows, tl.where(order > 0.0, order, 0.0), mask=real)
     equity = cash + equity
 
+    # Where the money does not reach, the largest comes first, the earlier among equals; all others buy everything.
     everything = total <= money
-    left = money - total
-    bought = wish
-    if tl.min(everything.to(tl.int32), axis=0) == 0:
-        filled = wish * 0.0
-        cut = cash != cash
-        for k in range(ASSETS):
-            mine = turn == k
-            units = tl.sum(tl.where(mine, wish, 0.0), axis=0)
-            at = tl.sum(tl.where(mine, price, 0.0), axis=0)
-            traded_units = at
-            if IMPACT:
-                traded_units = tl.sum(tl.where(mine, volume, 0.0), axis=0)
-            fits = tl.sum(tl.where(mine, charge, 0.0), axis=0) <= money
-            most = _affordable(money, at, traded_units, numbers, WHOLE, MINIMUM, IMPACT, NEWTON)
-            number = tl.where(fits, units, most)
-            if not WHOLE:
-                number = tl.where(cut, 0.0, number)
-                cut = cut | (fits == 0)
-            number = tl.where(units > 0.0, number, 0.0)
-            money = money - (number * at + _fee(number, tl.load(numbers), at, traded_units, numbers, MINIMUM, IMPACT))
-            filled += tl.where(mine, number[None, :], 0.0)
-        bought = tl.where(everything[None, :], wish, filled)
-        left = tl.where(everything, left, money)
+    left = tl.where(everything, money - total, money)
+    last_size, last = nothing + float("inf"), (nothing - 1.0).to(tl.int32)
+    active = real & (everything == 0)
+    while tl.max(active.to(tl.int32), axis=0) > 0:
+        size, chosen = nothing, (nothing - 1.0).to(tl.int32)
+        for k in range(assets):
+            wish = tl.load(wishes + k * count + rows, mask=active, other=0.0)
+            better = ((wish < last_size) | ((wish == last_size) & (last < k))) & (wish > size)
+            size = tl.where(better, wish, size)
+            chosen = tl.where(better, k, chosen)
+        active = active & (chosen >= 0)
+        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + chosen, active, IMPACT)
+        price = tl.where(active, price, 1.0)
+        fits = size * price + _fee(size, buy_rate, price, volume, numbers, MINIMUM, IMPACT) <= left
+        most = _affordable(left, price, volume, numbers, WHOLE, MINIMUM, IMPACT, NEWTON)
+        number = tl.where(active, tl.where(fits, size, most), 0.0)
+        left = left - (number * price + _fee(number, buy_rate, price, volume, numbers, MINIMUM, IMPACT))
+        tl.store(traded_out + place + chosen, number, mask=active)
+        last_size, last = tl.where(active, size, last_size), tl.where(active, chosen, last)
+        if WHOLE:
+            # A unit costs at least its price: nothing is left that could be bought.
+            active = active & (left >= cheapest)
+        else:
+            # A fractional buy that is cut is the last.
+            active = active & fits
 
-    traded = tl.where(selling, wanted, bought)
-    size = tl.abs(traded)
-    rate = tl.where(traded > 0.0, tl.load(numbers), tl.load(numbers + 1))
-    cost = tl.sum(_fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), axis=0)
-    moved = tl.sum(size * price, axis=0)
+    cost, moved = nothing, nothing
+    for k in range(assets):
+        held = tl.load(positions_in + place + k, mask=real, other=0.0)
+        traded = tl.load(traded_out + place + k, mask=real, other=0.0)
+        wish = tl.load(wishes + k * count + rows, mask=real, other=0.0)
+        traded = tl.where(everything & (wish > 0.0), wish, traded)
+        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
+        price = tl.where(trades, price, 0.0)
+        size = tl.abs(traded)
+        cost += _fee(size, tl.where(traded > 0.0, buy_rate, sell_rate), price, volume, numbers, MINIMUM, IMPACT)
+        moved += size * price
+        tl.store(traded_out + place + k, traded, mask=real)
+        tl.store(positions_out + place + k, held + traded, mask=real)
     alive = equity > 0.0
     tl.store(cash_out + rows, left, mask=real)
-    tl.store(positions_out + place, held + traded, mask=here)
-    tl.store(traded_out + place, traded, mask=here)
     tl.store(cost_out + rows, cost, mask=real)
     tl.store(turnover_out + rows, tl.where(alive, moved / tl.where(alive, equity, 1.0), 0.0), mask=real)
+
+
+@triton.jit
+def _weights_kernel(
+    cash_in,
+    positions_in,
+    targets_in,
+    time_in,
+    prices_in,
+    tradable_in,
+    volume_in,
+    numbers,
+    per_money,
+    cash_out,
+    positions_out,
+    cost_out,
+    turnover_out,
+    traded_out,
+    count,
+    assets,
+    BLOCK: tl.constexpr,
+    MINIMUM: tl.constexpr,
+    IMPACT: tl.constexpr,
+    SHORT: tl.constexpr,
+    LENDS: tl.constexpr,
+    STEPS: tl.constexpr,
+):
+    rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+    real = rows < count
+    place, at = rows * assets, tl.load(time_in + rows, mask=real, other=0) * assets
+    cash = tl.load(cash_in + rows, mask=real, other=0.0)
+    buy_rate, sell_rate, per_share = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2)
+    minimum, half_spread, impact = tl.load(numbers + 3), tl.load(numbers + 4), tl.load(numbers + 5)
+    initial, spare = tl.load(numbers + 7), tl.load(numbers + 8)
+    dust, tolerance, solved = tl.load(numbers + 9), tl.load(numbers + 10), tl.load(numbers + 11)
+
+    nothing = cash * 0.0
+    equity, fixed, gross = cash, nothing, nothing
+    for k in range(assets):
+        held = tl.load(positions_in + place + k, mask=real, other=0.0)
+        target = tl.load(targets_in + place + k, mask=real, other=0.0)
+        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
+        worth = tl.where(held != 0.0, held * price, 0.0)
+        equity += worth
+        if not SHORT:
+            target = tl.maximum(target, 0.0)
+        gross += tl.where(trades, tl.abs(target), 0.0)
+        fixed += tl.where(trades, 0.0, tl.abs(worth))
+        # Units per unit of money: no division is left in the loop below.
+        tl.store(per_money + k * count + rows, target / tl.where(trades, price, 1.0), mask=real)
+    alive = real & (equity > 0.0)
+    least = dust * equity
+
+    low, high, after, base, cost = nothing, equity, equity, equity, nothing
+    open_, step = alive, 0
+    while (tl.max(open_.to(tl.int32), axis=0) > 0) & (step < STEPS):
+        bound = tl.where(gross > 0.0, (after * spare / initial - fixed) / tl.where(gross > 0.0, gross, 1.0), after)
+        cut = bound < after
+        base = tl.where(open_, tl.where(cut, tl.maximum(bound, 0.0), after), base)
+        bends = tl.where(bound > 0.0, spare / (initial * tl.where(gross > 0.0, gross, 1.0)), 0.0)
+        paid, slope = nothing, nothing
+        for k in range(assets):
+            held = tl.load(positions_in + place + k, mask=real, other=0.0)
+            unit = tl.load(per_money + k * count + rows, mask=real, other=0.0)
+            price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
+            move = unit * base - held
+            size = tl.abs(move)
+            does = trades & (size * price > least)
+            size = tl.where(does, size, 0.0)
+            rate = tl.where(move > 0.0, buy_rate, sell_rate)
+            paid += tl.where(does, _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), 0.0)
+            steep = price * half_spread
+            steep += tl.where(size * price * rate + size * per_share > minimum, price * rate + per_share, 0.0)
+            if IMPACT:
+                steep += 1.5 * price * impact * tl.sqrt(size / volume)
+            slope += tl.where(does, tl.where(move > 0.0, steep, -steep) * unit, 0.0)
+        slope = slope * tl.where(cut, bends, 1.0)
+        cost = tl.where(open_, paid, cost)
+        gap = after + paid - equity
+        open_ = open_ & (tl.abs(gap) > solved * equity)
+        high = tl.where(open_ & (gap > 0.0), after, high)
+        low = tl.where(open_ & (gap <= 0.0), after, low)
+        nearer = tl.where(slope > -1.0, after - gap / tl.where(slope > -1.0, 1.0 + slope, 1.0), low)
+        inside = (low < nearer) & (nearer < high)
+        after = tl.where(open_, tl.where(inside, nearer, (low + high) / 2.0), after)
+        step += 1
+
+    left, moved = cash - cost, nothing
+    for k in range(assets):
+        held = tl.load(positions_in + place + k, mask=real, other=0.0)
+        unit = tl.load(per_money + k * count + rows, mask=real, other=0.0)
+        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
+        move = unit * base - held
+        does = trades & (tl.abs(move) * price > least)
+        value = tl.where(does, move * price, 0.0)
+        left -= value
+        moved += tl.abs(value)
+    done = alive & (tl.abs(equity - cost - after) <= tolerance * equity)
+    if not LENDS:
+        done = done & (left >= 0.0)
+    for k in range(assets):
+        held = tl.load(positions_in + place + k, mask=real, other=0.0)
+        unit = tl.load(per_money + k * count + rows, mask=real, other=0.0)
+        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
+        goal = unit * base
+        does = done & trades & (tl.abs(goal - held) * price > least)
+        tl.store(positions_out + place + k, tl.where(does, goal, held), mask=real)
+        tl.store(traded_out + place + k, tl.where(does, goal - held, 0.0), mask=real)
+    tl.store(cash_out + rows, tl.where(done, left, cash), mask=real)
+    tl.store(cost_out + rows, tl.where(done, cost, 0.0), mask=real)
+    tl.store(turnover_out + rows, tl.where(done, moved / tl.where(alive, equity, 1.0), 0.0), mask=real)

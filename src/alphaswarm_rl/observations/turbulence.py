@@ -11,7 +11,7 @@ from alphaswarm_rl.observations.market_feature import MarketFeature
 class Turbulence(MarketFeature):
     """The market's turbulence, as the data pipeline made it: how unusual the bar's returns are.
 
-    It is 0 until it is defined. Where the pipeline scales its features, `scale: 1` leaves them as they are.
+    It is 0 until it is defined. No scaler of the pipeline changes it, so it has a `scale` of its own.
     """
 
     rl_alias = "turbulence"

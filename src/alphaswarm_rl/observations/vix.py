@@ -11,7 +11,7 @@ from alphaswarm_rl.observations.market_feature import MarketFeature
 class Vix(MarketFeature):
     """The VIX as it was known at the bar's close, as the data pipeline joined it.
 
-    It is 0 until there is one. Where the pipeline scales its features, `scale: 1` leaves them as they are.
+    It is 0 until there is one. No scaler of the pipeline changes it, so it has a `scale` of its own.
     """
 
     rl_alias = "vix"

@@ -15,7 +15,7 @@ from alphaswarm_rl.core.kinds import Termination
 class Turbulence(Termination):
     """Truncates an episode when the market feature `turbulence` is `threshold` or more at the close.
 
-    The feature is taken as the data pipeline gives it: where that scales market features, so is the threshold.
+    The feature is taken as the data pipeline gives it; no scaler changes market features.
     """
 
     rl_alias = "turbulence"
