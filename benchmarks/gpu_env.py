@@ -76,19 +76,25 @@ def measure(name: str, panel: MarketPanel, arguments: argparse.Namespace) -> dic
     shape = (arguments.num_envs, *env.single_action_space.shape)
     # Several, so that a step does not always see the same orders.
     actions = [torch.rand(shape, generator=generator, device=env.device) * 2 - 1 for _ in range(4)]
-    env.reset()
+    # As an agent would, the benchmark hands in its own storage: two rows of a rollout in turn.
+    observation, _ = env.reset()
+    out, final = [observation, torch.empty_like(observation)], torch.zeros_like(observation)
+
+    def step(index: int) -> None:
+        env.step(actions[index % len(actions)], out=out[index % 2], final_out=final)
+
     began = time.perf_counter()
-    env.step(actions[0])
+    step(0)
     wait(env.device)
     compile_s = time.perf_counter() - began
     for index in range(WARM_UP):
-        env.step(actions[index % len(actions)])
+        step(index)
     seconds = []
     for _ in range(REPEATS):
         wait(env.device)
         began = time.perf_counter()
         for index in range(arguments.steps):
-            env.step(actions[index % len(actions)])
+            step(index)
         wait(env.device)
         seconds.append(time.perf_counter() - began)
     memory = torch.cuda.max_memory_allocated(env.device) if env.device.type == "cuda" else 0
@@ -118,11 +124,15 @@ def record(file: str, panel: MarketPanel, fill: str) -> None:
         # In hundredths, and positions in half the bytes, so that the file stays small.
         actions = np.random.default_rng(0).integers(-100, 101, shape).astype(np.int8)
         positions = np.empty((CHECKED_STEPS, CHECKED_ENVS, panel.num_assets), np.int32 if whole(env) else np.float32)
-        values, rewards = np.empty((2, CHECKED_STEPS, CHECKED_ENVS))
+        values, rewards, shown, last = np.zeros((4, CHECKED_STEPS, CHECKED_ENVS))
         for index in range(CHECKED_STEPS):
-            _, rewards[index], _, _, infos = env.step(actions[index] / np.float32(100))
+            observation, rewards[index], _, _, infos = env.step(actions[index] / np.float32(100))
             positions[index], values[index] = env.view.positions, infos["portfolio_value"]
+            shown[index] = observation.astype(np.float64).sum(axis=1)
+            if "final_obs" in infos:
+                last[index] = infos["final_obs"].astype(np.float64).sum(axis=1)
         results = {"actions": actions, "positions": positions, "values": values, "rewards": rewards}
+        results |= {"shown": shown, "last": last}
         arrays |= {f"{name}/{key}": array for key, array in results.items()}
         arrays[f"{name}/episodes"] = env.episode_numbers
     np.savez_compressed(file, fill=np.array(fill), **arrays)
@@ -135,14 +145,19 @@ def check(file: str, panel: MarketPanel, arguments: argparse.Namespace) -> bool:
     with np.load(file) as saved:
         for name in NAMES:
             env = build(name, panel, CHECKED_ENVS, str(saved["fill"]), device=arguments.device, compiled=compiled)
-            env.reset()
-            expected = {key: saved[f"{name}/{key}"] for key in ("actions", "positions", "values", "rewards")}
+            observation, _ = env.reset()
+            compared = ("positions", "values", "rewards", "shown", "last")
+            expected = {key: saved[f"{name}/{key}"] for key in ("actions", *compared)}
             counts = 0
-            worst = dict.fromkeys(("positions", "values", "rewards"), 0.0)
+            worst = dict.fromkeys(compared, 0.0)
+            # Storage of its own, as in the measurement.
+            out, final = [observation, torch.empty_like(observation)], torch.zeros_like(observation)
             for index, hundredths in enumerate(expected["actions"]):
                 actions = torch.from_numpy(hundredths / np.float32(100)).to(env.device)
-                _, rewards, _, _, infos = env.step(actions)
+                observation, rewards, _, _, infos = env.step(actions, out=out[index % 2], final_out=final)
                 found = {"positions": env.view.positions, "values": infos["portfolio_value"], "rewards": rewards}
+                found["shown"] = observation.double().sum(1)
+                found["last"] = torch.where(infos["_final_obs"], infos["final_obs"].double().sum(1), 0.0)
                 for key, tensor in found.items():
                     array, theirs = tensor.cpu().numpy(), expected[key][index].astype(np.float64)
                     gap = np.abs(array - theirs) / np.maximum(np.abs(theirs), 1.0)

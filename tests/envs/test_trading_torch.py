@@ -368,14 +368,30 @@ def test_observations_go_into_the_callers_storage():
         env.step(actions, out=storage[0].double())
 
 
+def test_last_observations_go_into_the_callers_storage():
+    env, other = built(EnvRequest(3, 0), episode_bars=4), built(EnvRequest(3, 0), episode_bars=4)
+    storage = torch.zeros_like(env.reset()[0])
+    other.reset()
+    ends = 0
+    for _ in range(9):
+        actions = torch.rand(3, 4) * 2 - 1
+        infos, expected = env.step(actions, final_out=storage)[4], other.step(actions)[4]
+        ended = infos["_final_obs"]
+        assert infos["final_obs"].data_ptr() == storage.data_ptr()
+        assert torch.equal(storage[ended], expected["final_obs"][ended])
+        ends += int(ended.sum())
+    assert ends == 6
+
+
 def test_a_step_looks_at_no_tensor():
     """A fake tensor has no values: whatever looked at one, and so waited for the device, would fail."""
     env = built(EnvRequest(3, 0))
     env.reset()
-    arguments = [env._words, torch.zeros(3, 4), *env._state.values()]
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        results = env._advance(False, *(mode.from_tensor(tensor) for tensor in arguments))
-    assert [tuple(result.shape) for result in results[:2]] == [(3, len(env.feature_names))] * 2
+        env._state = {name: mode.from_tensor(tensor) for name, tensor in env._state.items()}
+        observation, rewards, *_, infos = env.step(mode.from_tensor(torch.zeros(3, 4)))
+    assert observation.shape == infos["final_obs"].shape == (3, len(env.feature_names))
+    assert rewards.shape == (3,)
 
 
 def test_the_compiled_step_is_one_graph_with_the_same_numbers(monkeypatch):
@@ -403,7 +419,7 @@ def test_the_compiled_step_is_one_graph_with_the_same_numbers(monkeypatch):
         compiled.reset(seed=9)
         compiled.step(actions)
     assert compiled.compiled
-    assert len(graphs) == 2, "one with the caller's storage and one without; a new seed needs no other"
+    assert len(graphs) == 1, "neither the caller's storage nor a new seed needs another"
 
 
 COMPILE = torch.compile

@@ -27,16 +27,16 @@ class StockPortfolio(TradingComponent):
         lookback: int = Field(60, ge=2, description="Bars of the covariance.")
 
     def defaults(self) -> dict[str, Any]:
-        """Weights, covariance and indicators; softmax; log return."""
+        """Indicators, covariance and weights; softmax; log return."""
         return {
             "action": {"class": "softmax_weights"},
             "observation": {
                 "class": "stacked",
                 "kwargs": {
                     "parts": [
-                        {"class": "portfolio_state"},
-                        {"class": "covariance", "kwargs": {"lookback": self.config.lookback, "triangle": True}},
                         {"class": "technical_indicators"},
+                        {"class": "covariance", "kwargs": {"lookback": self.config.lookback, "triangle": True}},
+                        {"class": "portfolio_state"},
                     ]
                 },
             },

@@ -56,11 +56,12 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
     of that nobody can look whether anything ended, or whether actions are sound:
 
     - `final_obs`, `_final_obs`, `reason` and `_reason` are in the infos of every step. Rows of `final_obs` whose
-      episode goes on hold the observation of the step. `reason` is an index into `reasons`;
+      episode goes on hold finite numbers that mean nothing. `reason` is an index into `reasons`;
     - an action that is not a finite number counts as 0, a discrete one that is out of range as the nearest one.
 
-    `timestamp` is in nanoseconds since 1970. Tensors that it hands out stay as they are: each step makes new ones. A
-    step is one function of tensors; compiled, it is a few kernels, and each observation is written once.
+    `timestamp` is in nanoseconds since 1970. Tensors that it hands out stay as they are: each step makes new ones. All
+    of a step but the observation is one function of tensors, which compiled is a few kernels; the builders then write
+    straight into the observation.
 
     Args:
         request: How many are wanted, and where.
@@ -80,7 +81,7 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         self.num_envs = n
         self.plan = plan
         self.device = _device(request.device)
-        backend = TorchBackend(self.device)
+        self._backend = backend = TorchBackend(self.device)
         names = [builder.names(panel) for builder in plan.builders]
         self.feature_names = tuple(name for its in names for name in its)
         self.single_observation_space = Box(-np.inf, np.inf, (len(self.feature_names),), np.float32)
@@ -99,7 +100,8 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         self._last_action = self._highest() if self._discrete else None
         self._phase = request.phase
         self._builders = range(1, 1 + len(names))
-        self._widths = dict(zip(self._builders, map(len, names), strict=True))
+        edges = np.cumsum([0, *map(len, names)]).tolist()
+        self._columns = {index: slice(*edges[index - 1 : index + 1]) for index in self._builders}
         self._account_names = [
             name for name in ARRAYS if name != "action" and (name != "average_cost" or plan.tracks_cost)
         ]
@@ -107,13 +109,23 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         with float64_by_default():
             # Each part's own arrays of one environment are how an episode begins for all of them.
             self._parts = [Part(part, self.market, 1) for part in plan.parts()]
-            self._seed(request.seed)
-            self._state = self._beginning(torch.full_like(self._index, -1), self._first_starts())
+            self._words = seed_words(request.seed, self.device)
+            self._seeded = request.seed
+            begun = self._beginning(torch.full_like(self._index, -1), self._first_starts())
+            # Tensors of its own each, which every step writes over.
+            self._state = {name: tensor.clone() for name, tensor in begun.items()}
         self._started = False
+        self._graphs: Any = None
         if self._masks() is not None:
             self.action_masks = self._masks
-        self._names = tuple(self._state)
+        # Builders come after the step, and so do their arrays.
+        shown = tuple(f"part{index}/" for index in self._builders)
+        self._names = tuple(name for name in self._state if not name.startswith(shown))
         self._run = CompiledFunction(self._advance, self.device, wanted=compile)
+        if self.device.type == "cuda" and self._run.compiles:
+            from alphaswarm_rl.envs.step_graphs import StepGraphs
+
+            self._graphs = StepGraphs(self._step)
 
     @cached_property
     def observation_space(self) -> Space[Any]:  # type: ignore[override]
@@ -149,36 +161,80 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
             if seed is not None:
                 self._seed(checked_seed(seed))
                 episodes = torch.zeros_like(episodes)
-            state = self._beginning(episodes, self._starts(self._words, episodes))
-            own = self._own(state)
-            view = self._view(state)
-            pieces = [self._piece(index, view, own[index]) for index in self._builders]
-            self._state = self._with_own(state, own)
+            self._take_over(self._beginning(episodes, self._starts(self._words, episodes)))
             self._started = True
-            return _side_by_side(pieces, None), {}
+            observations = self._empty()
+            view = self._view(self._state)
+            for index in self._builders:
+                own = self._own(self._state, index)
+                self._apply(index, view, own, observations[:, self._columns[index]])
+                self._keep(index, own)
+            return observations, {}
 
-    def step(self, actions: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
+    def step(
+        self, actions: Tensor, out: Tensor | None = None, final_out: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
         """One step of all; ended episodes are followed at once by their next.
 
         Args:
             actions: One per environment, on the device.
             out: Where the observation is to be written, (n, D) float32 on the device; None: into a new tensor.
+            final_out: Where the last observations of ended episodes are to be written; other rows may stay as they are.
         """
         if not self._started:
             raise ResetNeeded("Cannot call step() before calling reset()")
-        arguments = [self._words, self._checked(actions), *self._state.values()]
-        if out is not None:
-            arguments.append(self._checked_storage(out))
+        observations = self._empty() if out is None else self._checked_storage(out)
+        final = torch.zeros_like(observations) if final_out is None else self._checked_storage(final_out)
+        step = self._step if self._graphs is None or out is None or final_out is None else self._graphs
         with torch.no_grad(), float64_by_default():
-            results = self._run(out is not None, arguments)
-        observations, final, rewards, terminated, truncated, ended, *rest = results
+            rewards, terminated, truncated, ended, *rest = step(self._checked(actions), observations, final)
         infos: dict[str, Any] = dict(zip(_INFOS, rest, strict=False))
-        rest = rest[len(_INFOS) :]
-        infos["reward_terms"] = {named.name: rest[i] for i, named in enumerate(self.plan.terms)}
+        infos["reward_terms"] = {
+            named.name: term for named, term in zip(self.plan.terms, rest[len(_INFOS) :], strict=True)
+        }
         infos["_reason"] = infos["_final_obs"] = ended
         infos["final_obs"] = final
-        self._state = dict(zip(self._names, rest[len(self.plan.terms) :], strict=True))
-        return observations if out is None else out, rewards, terminated, truncated, infos
+        return observations, rewards, terminated, truncated, infos
+
+    def _step(self, actions: Tensor, observations: Tensor, final: Tensor) -> tuple[Tensor, ...]:
+        """Steps, writes the observations, and gives rewards, flags, infos and reward terms."""
+        count = 4 + len(_INFOS) + len(self.plan.terms)
+        results = self._run([self._words, actions, *(self._state[name] for name in self._names)])
+        before = self._view(dict(zip(self._names, results[count:], strict=True)))
+        own = self._look_back(before, results[3], final)
+        self._look(own, results[3], observations, final)
+        return results[:count]
+
+    def _take_over(self, state: Tensors) -> None:
+        """Writes it into the tensors of the state, which stay the same ones."""
+        for name, tensor in state.items():
+            self._state[name].copy_(tensor)
+
+    def _look_back(self, before: View, ended: Tensor, final: Tensor) -> dict[int, Tensors]:
+        """Writes what each builder shows at the end of the step, where an episode ended at least; gives its arrays."""
+        arrays = {}
+        for index in self._builders:
+            own = arrays[index] = self._own(self._state, index)
+            self._backend.only = None if own else ended
+            self._apply(index, before, own, final[:, self._columns[index]])
+        self._backend.only = None
+        return arrays
+
+    def _look(self, arrays: dict[int, Tensors], ended: Tensor, observations: Tensor, final: Tensor) -> None:
+        """Writes what each builder shows after resets."""
+        after = self._view(self._state)
+        for index in self._builders:
+            shown, own = observations[:, self._columns[index]], arrays[index]
+            if not own:
+                self._apply(index, after, own, shown)
+                continue
+            # Where its episode ended, a part's arrays are those of a new one, and it looks once more.
+            begun, last = self._parts[index].own, final[:, self._columns[index]]
+            fresh = {name: _where(ended, begun[name], array) for name, array in own.items()}
+            first = torch.zeros_like(last)
+            self._apply(index, after, fresh, first)
+            shown[...] = _where(ended, first, last)
+            self._keep(index, {name: _where(ended, fresh[name], array) for name, array in own.items()})
 
     def render(self) -> NoReturn:
         """Not offered."""
@@ -194,43 +250,39 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         """Continues from there, bit for bit on the same device."""
         found = {name: matching(state, name, tensor.cpu().numpy()) for name, tensor in self._state.items()}
         self._seed(checked_seed(state.data["seed"]))
-        self._state = {
-            name: torch.tensor(found[name], dtype=tensor.dtype, device=self.device)
-            for name, tensor in self._state.items()
-        }
+        self._take_over(
+            {
+                name: torch.tensor(found[name], dtype=tensor.dtype, device=self.device)
+                for name, tensor in self._state.items()
+            }
+        )
         self._started = bool((found["episodes"] >= 0).all())
 
     # What follows is the step as one function of tensors.
 
-    def _advance(self, given: bool, words: Tensor, actions: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
-        """All results of a step in a row; the last are the next state."""
-        state = dict(zip(self._names, rest, strict=False))
-        view, own = self._view(state), self._own(state)
+    def _advance(self, words: Tensor, actions: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        """All results of a step but observations, in a row, the last of them the state at its end.
+
+        The tensors of the state themselves hold the state after resets then.
+        """
+        old = dict(zip(self._names, state, strict=True))
+        view, own = self._view(old), [self._own(old, index) for index in range(len(self._parts))]
         self._act(view, own, actions)
         reason = self._judge(view, own)
         terms = self._reward(view, own)
-        infos = self._infos(view, reason)
         ended = view.terminated | view.truncated
-        last = {index: self._piece(index, view, own[index]) for index in self._builders}
-        after = self._restarted(words, view, state["episodes"], ended)
-        again = self._view(after)
-        again.action = view.action
-        # A part's arrays where its episode ended are those of a new one.
-        fresh = [
-            {name: _where(ended, part.own[name], array) for name, array in its.items()}
-            for part, its in zip(self._parts, own, strict=True)
-        ]
-        first = {index: self._piece(index, again, fresh[index]) for index in self._builders}
-        for index in self._builders:
-            # Without arrays of its own, a builder shows the same again where nothing has ended.
-            if own[index]:
-                first[index] = _where(ended, first[index], last[index])
-                fresh[index] = {name: _where(ended, fresh[index][name], array) for name, array in own[index].items()}
-        after = self._with_own(after, fresh)
-        observations = _side_by_side(list(first.values()), rest[-1] if given else None)
-        final = _side_by_side(list(last.values()), None)
         flags = (view.terminated, view.truncated, ended)
-        return (observations, final, view.reward, *flags, *infos, *terms, *(after[name] for name in self._names))
+        before = {f"account/{name}": getattr(view, name) for name in self._account_names} | {
+            f"part{index}/{name}": array for index, its in enumerate(own) for name, array in its.items()
+        }
+        before["episodes"] = old["episodes"]
+        # What a step leaves alone is still in the tensors of the state, which are written over below.
+        written = {id(array) for array in old.values()}
+        before = {name: array.clone() if id(array) in written else array for name, array in before.items()}
+        results = (view.reward, *flags, *self._infos(view, reason), *terms, *(before[name] for name in self._names))
+        for name, array in self._restarted(words, before, ended).items():
+            old[name].copy_(array)
+        return results
 
     def _act(self, view: View, own: list[Tensors], actions: Tensor) -> None:
         """The action, the stages, the gate, and one bar of trading."""
@@ -310,14 +362,15 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
             reason,
         )
 
-    def _restarted(self, words: Tensor, view: View, episodes: Tensor, ended: Tensor) -> Tensors:
+    def _restarted(self, words: Tensor, before: Tensors, ended: Tensor) -> Tensors:
         """The state after the step: ended episodes are followed by their next."""
-        episodes = episodes + ended.to(torch.int64)
-        begun = self._account(self._starts(words, episodes))
-        state = {
-            f"account/{name}": _where(ended, begun.get(name, False), getattr(view, name))
-            for name in self._account_names
+        episodes = before["episodes"] + ended.to(torch.int64)
+        begun: dict[str, Any] = {
+            f"account/{name}": value for name, value in self._account(self._starts(words, episodes)).items()
         }
+        for index, part in enumerate(self._parts):
+            begun |= {f"part{index}/{name}": array for name, array in part.own.items()}
+        state = {name: _where(ended, begun.get(name, False), array) for name, array in before.items()}
         return {**state, "episodes": episodes}
 
     def _starts(self, words: Tensor, episodes: Tensor) -> Tensor:
@@ -357,22 +410,20 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         part = self._parts[index]
         part.component.step(view, {**part.state, **own}, out)
 
-    def _piece(self, index: int, view: View, own: Tensors) -> Tensor:
-        """What one builder shows."""
-        # Not `empty`: compiled, that is read where nobody has written yet, and zeros cost nothing.
-        piece = torch.zeros((self.num_envs, self._widths[index]), dtype=torch.float32, device=self.device)
-        self._apply(index, view, own, piece)
-        return piece
+    def _own(self, state: Tensors, index: int) -> Tensors:
+        """Copies of a part's own arrays, which it may change; what is not in the state is not its turn to change."""
+        names = {name: f"part{index}/{name}" for name in self._parts[index].own}
+        return {name: state[full].clone() for name, full in names.items() if full in state}
 
-    def _own(self, state: Tensors) -> list[Tensors]:
-        """Copies of each part's own arrays, which it may change."""
-        return [
-            {name: state[f"part{index}/{name}"].clone() for name in part.own} for index, part in enumerate(self._parts)
-        ]
+    def _keep(self, index: int, own: Tensors) -> None:
+        self._take_over({f"part{index}/{name}": array for name, array in own.items()})
 
     def _with_own(self, state: Tensors, own: list[Tensors]) -> Tensors:
         arrays = {f"part{index}/{name}": array for index, its in enumerate(own) for name, array in its.items()}
         return {**state, **arrays}
+
+    def _empty(self) -> Tensor:
+        return torch.empty((self.num_envs, len(self.feature_names)), dtype=torch.float32, device=self.device)
 
     def _view(self, state: Tensors) -> View:
         view = View.__new__(View)
@@ -384,12 +435,11 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
 
     def _masks(self) -> Any:
         with torch.no_grad(), float64_by_default():
-            own = self._own(self._state)[0]
-            return self.plan.action.mask(self.view, {**self._parts[0].state, **own})
+            return self.plan.action.mask(self.view, {**self._parts[0].state, **self._own(self._state, 0)})
 
     def _seed(self, seed: int) -> None:
         self._seeded = seed
-        self._words = seed_words(seed, self.device)
+        self._words.copy_(seed_words(seed, self.device))
 
     # What is checked.
 
@@ -432,13 +482,6 @@ _WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 def _where(ended: Tensor, yes: Any, no: Tensor) -> Tensor:
     """One or the other by row; `yes` may be a number or of one row."""
     return torch.where(ended.reshape(-1, *[1] * (no.dim() - 1)), yes, no)
-
-
-def _side_by_side(pieces: list[Tensor], out: Tensor | None) -> Tensor:
-    """The observation, in one tensor or in the one given."""
-    if out is None:
-        return torch.cat(pieces, dim=1) if len(pieces) > 1 else pieces[0]
-    return out.copy_(torch.cat(pieces, dim=1))
 
 
 def _device(name: str) -> torch.device:

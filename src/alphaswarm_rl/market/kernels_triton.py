@@ -1,9 +1,9 @@
 """Trading for N accounts on an NVIDIA GPU: `trade_shares` and `trade_to_weights` of `kernels_torch`, a kernel each.
 
-One thread has one account and walks through its assets, so that nothing is sorted, gathered or written in between: what
-torch does in dozens of passes over memory is one here. Shares are added up in the Book's order, and multiplications are
-not fused with additions, so that share counts are the Book's. Weights are solved for by Newton's method, as in
-`kernels_numba_targets`.
+What torch does in dozens of passes over memory is one here. For shares, one thread has one account and walks along its
+assets, so that nothing is sorted: money is added up in the Book's order, and multiplications are not fused with
+additions, so that share counts are the Book's. For weights, a few accounts are a tile in registers, and their equity
+after costs is solved for by Newton's method, as in `kernels_numba_targets`.
 """
 
 # Triton infers the types of jitted code, and annotations would claim what it does not check.
@@ -22,11 +22,13 @@ from alphaswarm_rl.market.kernels_torch import Traded
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 
-#: Accounts per program.
-_BLOCK = 128
-#: Newton steps of weights at the most, and the part of the equity that counts as solved.
+#: Accounts per program that trades shares, one per thread; and numbers per program that trades to weights.
+_THREADS = 128
+_TILE = 64
+_WARPS = 1
+#: Newton steps of weights at the most, and the part of the equity that counts as solved: a tile waits for its last.
 _STEPS = 60
-_SOLVED = 4e-15
+_SOLVED = 1e-13
 
 
 class Trader:
@@ -43,7 +45,7 @@ class Trader:
         self._short, self._lends = margin.short, margin.lends
         # A kernel takes plain numbers as float32: those that must be exact go in as a tensor.
         numbers = (rates.buy_rate, rates.sell_rate, rates.per_share, rates.minimum, rates.half_spread, rates.impact)
-        more = (1.0 - SPARE_CASH, margin.initial, 1.0 - SPARE_EQUITY, DUST, TOLERANCE, _SOLVED)
+        more = (1.0 - SPARE_CASH, (1.0 - SPARE_EQUITY) / margin.initial, DUST, TOLERANCE, _SOLVED)
         self._numbers = torch.tensor([*numbers, *more], dtype=torch.float64, device=device)
 
     def trade_shares(
@@ -105,7 +107,11 @@ def _shares(
 ) -> Five:
     results = _empty(cash, positions)
     given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum)
-    _launch(_shares_kernel, given, results, WHOLE=whole, NEWTON=NEWTON_STEPS)
+    # What a thread keeps for later, asset after asset, so that neighbours lie beside each other.
+    wishes = torch.empty(positions.shape[::-1], dtype=torch.float64, device=cash.device)
+    _launch(
+        _shares_kernel, given, _THREADS, wishes, *results, WHOLE=whole, NEWTON=NEWTON_STEPS, num_warps=_THREADS // 32
+    )
     return results
 
 
@@ -127,7 +133,10 @@ def _weights(
 ) -> Five:
     results = _empty(cash, positions)
     given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum)
-    _launch(_weights_kernel, given, results, SHORT=short, LENDS=lends, STEPS=_STEPS)
+    width = triton.next_power_of_2(positions.shape[1])
+    block = max(_TILE // width, 1)
+    constants = {"WIDTH": width, "SHORT": short, "LENDS": lends, "STEPS": _STEPS, "num_warps": _WARPS}
+    _launch(_weights_kernel, given, block, *results, **constants)
     return results
 
 
@@ -147,26 +156,22 @@ def _empty(cash: Tensor, positions: Tensor) -> Five:
     return tuple(torch.empty(shape, dtype=torch.float64, device=cash.device) for shape in (one, all_, one, one, all_))
 
 
-def _launch(kernel: Any, given: tuple[Any, ...], results: Five, **constants: Any) -> None:
+def _launch(kernel: Any, given: tuple[Any, ...], block: int, *arguments: Any, **constants: Any) -> None:
     cash, positions, wanted, time, prices, tradable, volume, numbers, minimum = given
     count, assets = positions.shape
     inputs = [tensor.contiguous() for tensor in (cash, positions, wanted, time, prices)]
-    # What a thread keeps for later, asset after asset, so that neighbours lie beside each other.
-    scratch = torch.empty((assets, count), dtype=torch.float64, device=cash.device)
-    kernel[(triton.cdiv(count, _BLOCK),)](
+    kernel[(triton.cdiv(count, block),)](
         *inputs,
         tradable.contiguous().view(torch.uint8),
         inputs[-1] if volume is None else volume.contiguous(),
         numbers,
-        scratch,
-        *results,
+        *arguments,
         count,
         assets,
-        BLOCK=_BLOCK,
+        BLOCK=block,
         MINIMUM=minimum,
         IMPACT=volume is not None,
         **constants,
-        num_warps=_BLOCK // 32,
         enable_fp_fusion=False,
     )
 
@@ -352,7 +357,6 @@ def _weights_kernel(
     tradable_in,
     volume_in,
     numbers,
-    per_money,
     cash_out,
     positions_out,
     cost_out,
@@ -361,6 +365,7 @@ def _weights_kernel(
     count,
     assets,
     BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
     MINIMUM: tl.constexpr,
     IMPACT: tl.constexpr,
     SHORT: tl.constexpr,
@@ -369,85 +374,75 @@ def _weights_kernel(
 ):
     rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     real = rows < count
-    place, at = rows * assets, tl.load(time_in + rows, mask=real, other=0) * assets
+    asset = tl.arange(0, WIDTH)
+    here = real[:, None] & (asset < assets)[None, :]
+    place = rows[:, None] * assets + asset[None, :]
+    quote = tl.load(time_in + rows, mask=real, other=0)[:, None] * assets + asset[None, :]
     cash = tl.load(cash_in + rows, mask=real, other=0.0)
+    held = tl.load(positions_in + place, mask=here, other=0.0)
+    target = tl.load(targets_in + place, mask=here, other=0.0)
+    price, volume, trades = _quote(prices_in, tradable_in, volume_in, quote, here, IMPACT)
     buy_rate, sell_rate, per_share = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2)
     minimum, half_spread, impact = tl.load(numbers + 3), tl.load(numbers + 4), tl.load(numbers + 5)
-    initial, spare = tl.load(numbers + 7), tl.load(numbers + 8)
-    dust, tolerance, solved = tl.load(numbers + 9), tl.load(numbers + 10), tl.load(numbers + 11)
+    carried = tl.load(numbers + 7)
+    dust, tolerance, solved = tl.load(numbers + 8), tl.load(numbers + 9), tl.load(numbers + 10)
 
-    nothing = cash * 0.0
-    equity, fixed, gross = cash, nothing, nothing
-    for k in range(assets):
-        held = tl.load(positions_in + place + k, mask=real, other=0.0)
-        target = tl.load(targets_in + place + k, mask=real, other=0.0)
-        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
-        worth = tl.where(held != 0.0, held * price, 0.0)
-        equity += worth
-        if not SHORT:
-            target = tl.maximum(target, 0.0)
-        gross += tl.where(trades, tl.abs(target), 0.0)
-        fixed += tl.where(trades, 0.0, tl.abs(worth))
-        # Units per unit of money: no division is left in the loop below.
-        tl.store(per_money + k * count + rows, target / tl.where(trades, price, 1.0), mask=real)
+    worth = tl.where(held != 0.0, held * price, 0.0)
+    equity = cash + tl.sum(worth, axis=1)
+    if not SHORT:
+        target = tl.maximum(target, 0.0)
+    target = tl.where(trades, target, 0.0)
+    gross = tl.sum(tl.abs(target), axis=1)
+    fixed = tl.sum(tl.where(trades, 0.0, tl.abs(worth)), axis=1)
+    # Units per unit of money, and the reciprocal of the weights: divisions take longer than all else in the loop.
+    unit = target / tl.where(trades, price, 1.0)
+    per_gross = 1.0 / tl.where(gross > 0.0, gross, 1.0)
     alive = real & (equity > 0.0)
-    least = dust * equity
+    least = (dust * equity)[:, None]
 
-    low, high, after, base, cost = nothing, equity, equity, equity, nothing
+    low, high, after, base, cost = cash * 0.0, equity, equity, equity, cash * 0.0
     open_, step = alive, 0
     while (tl.max(open_.to(tl.int32), axis=0) > 0) & (step < STEPS):
-        bound = tl.where(gross > 0.0, (after * spare / initial - fixed) / tl.where(gross > 0.0, gross, 1.0), after)
+        bound = tl.where(gross > 0.0, (after * carried - fixed) * per_gross, after)
         cut = bound < after
         base = tl.where(open_, tl.where(cut, tl.maximum(bound, 0.0), after), base)
-        bends = tl.where(bound > 0.0, spare / (initial * tl.where(gross > 0.0, gross, 1.0)), 0.0)
-        paid, slope = nothing, nothing
-        for k in range(assets):
-            held = tl.load(positions_in + place + k, mask=real, other=0.0)
-            unit = tl.load(per_money + k * count + rows, mask=real, other=0.0)
-            price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
-            move = unit * base - held
-            size = tl.abs(move)
-            does = trades & (size * price > least)
-            size = tl.where(does, size, 0.0)
-            rate = tl.where(move > 0.0, buy_rate, sell_rate)
-            paid += tl.where(does, _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), 0.0)
-            steep = price * half_spread
-            steep += tl.where(size * price * rate + size * per_share > minimum, price * rate + per_share, 0.0)
-            if IMPACT:
-                steep += 1.5 * price * impact * tl.sqrt(size / volume)
-            slope += tl.where(does, tl.where(move > 0.0, steep, -steep) * unit, 0.0)
-        slope = slope * tl.where(cut, bends, 1.0)
+        bends = tl.where(cut, tl.where(bound > 0.0, carried * per_gross, 0.0), 1.0)
+        move = unit * base[:, None] - held
+        size = tl.abs(move)
+        does = trades & (size * price > least)
+        size = tl.where(does, size, 0.0)
+        rate = tl.where(move > 0.0, buy_rate, sell_rate)
+        fee = tl.where(does, _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), 0.0)
+        steep = price * half_spread
+        steep += tl.where(size * price * rate + size * per_share > minimum, price * rate + per_share, 0.0)
+        if IMPACT:
+            steep += 1.5 * price * impact * tl.sqrt(size / volume)
+        slope = tl.sum(tl.where(does, tl.where(move > 0.0, steep, -steep) * unit, 0.0), axis=1) * bends
+        paid = tl.sum(fee, axis=1)
         cost = tl.where(open_, paid, cost)
         gap = after + paid - equity
         open_ = open_ & (tl.abs(gap) > solved * equity)
         high = tl.where(open_ & (gap > 0.0), after, high)
         low = tl.where(open_ & (gap <= 0.0), after, low)
-        nearer = tl.where(slope > -1.0, after - gap / tl.where(slope > -1.0, 1.0 + slope, 1.0), low)
+        # A step of Newton's needs no exact quotient.
+        steepness = tl.where(slope > -1.0, 1.0 + slope, 1.0)
+        guess = (1.0 / steepness.to(tl.float32)).to(tl.float64)
+        nearer = tl.where(slope > -1.0, after - gap * (guess * (2.0 - steepness * guess)), low)
         inside = (low < nearer) & (nearer < high)
         after = tl.where(open_, tl.where(inside, nearer, (low + high) / 2.0), after)
         step += 1
 
-    left, moved = cash - cost, nothing
-    for k in range(assets):
-        held = tl.load(positions_in + place + k, mask=real, other=0.0)
-        unit = tl.load(per_money + k * count + rows, mask=real, other=0.0)
-        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
-        move = unit * base - held
-        does = trades & (tl.abs(move) * price > least)
-        value = tl.where(does, move * price, 0.0)
-        left -= value
-        moved += tl.abs(value)
+    goal = unit * base[:, None]
+    does = trades & (tl.abs(goal - held) * price > least)
+    value = tl.where(does, (goal - held) * price, 0.0)
+    left = cash - cost - tl.sum(value, axis=1)
     done = alive & (tl.abs(equity - cost - after) <= tolerance * equity)
     if not LENDS:
         done = done & (left >= 0.0)
-    for k in range(assets):
-        held = tl.load(positions_in + place + k, mask=real, other=0.0)
-        unit = tl.load(per_money + k * count + rows, mask=real, other=0.0)
-        price, volume, trades = _quote(prices_in, tradable_in, volume_in, at + k, real, IMPACT)
-        goal = unit * base
-        does = done & trades & (tl.abs(goal - held) * price > least)
-        tl.store(positions_out + place + k, tl.where(does, goal, held), mask=real)
-        tl.store(traded_out + place + k, tl.where(does, goal - held, 0.0), mask=real)
+    does = does & done[:, None]
+    moved = tl.sum(tl.abs(value), axis=1)
+    tl.store(positions_out + place, tl.where(does, goal, held), mask=here)
+    tl.store(traded_out + place, tl.where(does, goal - held, 0.0), mask=here)
     tl.store(cash_out + rows, tl.where(done, left, cash), mask=real)
     tl.store(cost_out + rows, tl.where(done, cost, 0.0), mask=real)
     tl.store(turnover_out + rows, tl.where(done, moved / tl.where(alive, equity, 1.0), 0.0), mask=real)

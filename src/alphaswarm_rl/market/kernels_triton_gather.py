@@ -1,0 +1,134 @@
+"""Copies of table rows into observations on an NVIDIA GPU, straight to their place: most of what a step moves.
+
+`bar` (n,) says at which row of a table (T, C) each environment stands; `only` (n,), where it is given, which
+environments are written at all.
+"""
+
+# Triton infers the types of jitted code, and annotations would claim what it does not check.
+# ruff: noqa: N803  (constants of a compilation are in capitals)
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
+
+from typing import Any
+
+import torch
+import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from torch import Tensor
+
+#: Rows that a program goes through: few where all are written, many where few are.
+_ROWS, _ROWS_OF_SOME = 4, 64
+#: The most of one row that a program moves at once.
+_WIDEST = 1024
+
+
+def take_rows(table: Tensor, bar: Tensor, out: Tensor, only: Tensor | None, *, back: int = 0) -> None:
+    """Writes the numbers from row `bar[i] - back` on to `out[i]`, as many as it holds."""
+    _launch(_rows_kernel, out, only, table, bar, table.shape[1], back)
+
+
+def take_columns(table: Tensor, bar: Tensor, columns: Tensor, out: Tensor, only: Tensor | None) -> None:
+    """Writes the `columns` of row `bar[i]` to `out[i]`."""
+    _launch(_columns_kernel, out, only, table, bar, columns, table.shape[1])
+
+
+def take_growth(table: Tensor, bar: Tensor, start: Tensor, out: Tensor, only: Tensor | None) -> None:
+    """Writes row `bar[i]` over row `start[i]` minus 1 to `out[i]`; 0 where the latter is not positive."""
+    _launch(_growth_kernel, out, only, table, bar, start, table.shape[1])
+
+
+def take_weights(
+    positions: Tensor, prices: Tensor, bar: Tensor, value: Tensor, out: Tensor, only: Tensor | None
+) -> None:
+    """Writes each position's part of the value to `out`; 0 where there is no value."""
+    _launch(_weights_kernel, out, only, positions, prices, bar, value, prices.shape[1])
+
+
+def _launch(kernel: Any, out: Tensor, only: Tensor | None, *arguments: Any) -> None:
+    count, width = out.shape
+    across = min(triton.next_power_of_2(width), _WIDEST)
+    rows = _ROWS if only is None else _ROWS_OF_SOME
+    contiguous = [one.contiguous() if isinstance(one, Tensor) else one for one in arguments]
+    kernel[(triton.cdiv(count, rows), triton.cdiv(width, across))](
+        *contiguous,
+        out,
+        out.stride(0),
+        count,
+        width,
+        out if only is None else only.view(torch.uint8),
+        ROWS=rows,
+        ACROSS=across,
+        SOME=only is not None,
+        num_warps=max(1, min(8, across // 128)),
+    )
+
+
+@triton.jit
+def _wanted(row, count, only, SOME: tl.constexpr):
+    """Whether a row is to be written."""
+    wanted = row < count
+    if SOME:
+        wanted = wanted & (tl.load(only + row, mask=wanted, other=0) != 0)
+    return wanted
+
+
+@triton.jit
+def _rows_kernel(
+    table, bar, row_width, back, out, stride, count, width, only,
+    ROWS: tl.constexpr, ACROSS: tl.constexpr, SOME: tl.constexpr,
+):  # fmt: skip
+    columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
+    here = columns < width
+    for index in range(ROWS):
+        row = tl.program_id(0).to(tl.int64) * ROWS + index
+        if _wanted(row, count, only, SOME):
+            numbers = tl.load(table + (tl.load(bar + row) - back) * row_width + columns, mask=here, other=0.0)
+            tl.store(out + row * stride + columns, numbers.to(out.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def _columns_kernel(
+    table, bar, chosen, row_width, out, stride, count, width, only,
+    ROWS: tl.constexpr, ACROSS: tl.constexpr, SOME: tl.constexpr,
+):  # fmt: skip
+    columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
+    here = columns < width
+    place = tl.load(chosen + columns, mask=here, other=0)
+    for index in range(ROWS):
+        row = tl.program_id(0).to(tl.int64) * ROWS + index
+        if _wanted(row, count, only, SOME):
+            numbers = tl.load(table + tl.load(bar + row) * row_width + place, mask=here, other=0.0)
+            tl.store(out + row * stride + columns, numbers.to(out.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def _growth_kernel(
+    table, bar, start, row_width, out, stride, count, width, only,
+    ROWS: tl.constexpr, ACROSS: tl.constexpr, SOME: tl.constexpr,
+):  # fmt: skip
+    columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
+    here = columns < width
+    for index in range(ROWS):
+        row = tl.program_id(0).to(tl.int64) * ROWS + index
+        if _wanted(row, count, only, SOME):
+            numbers = tl.load(table + tl.load(bar + row) * row_width + columns, mask=here, other=0.0)
+            base = tl.load(table + tl.load(start + row) * row_width + columns, mask=here, other=0.0)
+            known = base > 0.0
+            growth = tl.where(known, numbers / tl.where(known, base, 1.0) - 1.0, 0.0)
+            tl.store(out + row * stride + columns, growth.to(out.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def _weights_kernel(
+    positions, prices, bar, value_in, row_width, out, stride, count, width, only,
+    ROWS: tl.constexpr, ACROSS: tl.constexpr, SOME: tl.constexpr,
+):  # fmt: skip
+    columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
+    here = columns < width
+    for index in range(ROWS):
+        row = tl.program_id(0).to(tl.int64) * ROWS + index
+        if _wanted(row, count, only, SOME):
+            value = tl.load(value_in + row)
+            per_unit = tl.where(value > 0.0, 1.0 / tl.where(value > 0.0, value, 1.0), 0.0)
+            held = tl.load(positions + row * width + columns, mask=here, other=0.0)
+            price = tl.load(prices + tl.load(bar + row) * row_width + columns, mask=here, other=0.0)
+            tl.store(out + row * stride + columns, (held * price * per_unit).to(out.dtype.element_ty), mask=here)
