@@ -18,7 +18,7 @@ from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.view import View
 
-Trader = Callable[..., kernels.Traded]
+Trader = Callable[..., Any]
 
 
 class TorchAccounts:
@@ -42,7 +42,7 @@ class TorchAccounts:
         self.rates = costs.rates(market.panel.periods_per_year)
         # Kernels that need no volume are spared it.
         self._volume = market.volume if costs.impact > 0 else None
-        self._trade_shares, self._trade_to_weights = _traders(self.rates, margin, market.close.device)
+        self._trade_shares, self._trade_to_weights, self._mark = _traders(self.rates, margin, market.close.device)
         self._chosen = torch.arange(market.assets, device=market.close.device) == trade.asset
 
     def step(self, view: View, wanted: Tensor, exits: Any = None) -> None:
@@ -68,7 +68,7 @@ class TorchAccounts:
             self._exit(view, exits(view))
         if self.market.ends is not None:
             self._close(view, None, self.market.ends)
-        marked = kernels.mark(view.cash, view.positions, view.bar, self.market.close, self.rates, self.margin)
+        marked = self._mark(view.cash, view.positions, view.bar, self.market.close)
         view.cash, view.value, view.carry, view.called = marked
         if self.margin.lends:
             self._close(view, view.called, None)
@@ -144,11 +144,15 @@ class TorchAccounts:
         view.turnover = view.turnover + (closed.traded.abs() * prices).sum(-1) / before
 
 
-def _traders(rates: CostRates, margin: Margin, device: torch.device) -> tuple[Trader, Trader]:
-    """What trades shares and weights: on NVIDIA's GPUs, where Triton is there, kernels written for them."""
+def _traders(rates: CostRates, margin: Margin, device: torch.device) -> tuple[Trader, Trader, Trader]:
+    """What trades shares and weights, and marks: on NVIDIA's GPUs, where Triton is there, kernels written for them."""
     if device.type == "cuda" and find_spec("triton") is not None:
         from alphaswarm_rl.market import kernels_triton
 
         trader = kernels_triton.Trader(rates, margin, device)
-        return trader.trade_shares, trader.trade_to_weights
-    return partial(kernels.trade_shares, rates=rates), partial(targets.trade_to_weights, rates=rates, margin=margin)
+        return trader.trade_shares, trader.trade_to_weights, trader.mark
+    return (
+        partial(kernels.trade_shares, rates=rates),
+        partial(targets.trade_to_weights, rates=rates, margin=margin),
+        partial(kernels.mark, rates=rates, margin=margin),
+    )

@@ -1,4 +1,4 @@
-"""Trading for N accounts on an NVIDIA GPU: `trade_shares` and `trade_to_weights` of `kernels_torch`, a kernel each.
+"""Trading for N accounts on an NVIDIA GPU: `trade_shares`, `trade_to_weights` and `mark`, a kernel each.
 
 What torch does in dozens of passes over memory is one here. For shares, one thread has one account and walks along its
 assets, so that nothing is sorted: money is added up in the Book's order, and multiplications are not fused with
@@ -18,14 +18,19 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
-from alphaswarm_rl.market.kernels_torch import Traded
+from alphaswarm_rl.market.kernels_torch import Marked, Traded
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 
 #: Accounts per program that trades shares, one per thread; and numbers per program that trades to weights.
 _THREADS = 128
-_TILE = 64
+_TILE = 32
+_TILES = 1
 _WARPS = 1
+#: Numbers per program that marks.
+_MARK_TILE = 1024
+_MARK_TILES = 1
+_MARK_WARPS = 4
 #: Newton steps of weights at the most, and the part of the equity that counts as solved: a tile waits for its last.
 _STEPS = 60
 _SOLVED = 1e-13
@@ -46,7 +51,8 @@ class Trader:
         # A kernel takes plain numbers as float32: those that must be exact go in as a tensor.
         numbers = (rates.buy_rate, rates.sell_rate, rates.per_share, rates.minimum, rates.half_spread, rates.impact)
         more = (1.0 - SPARE_CASH, (1.0 - SPARE_EQUITY) / margin.initial, DUST, TOLERANCE, _SOLVED)
-        self._numbers = torch.tensor([*numbers, *more], dtype=torch.float64, device=device)
+        held = (rates.borrow, rates.funding, margin.maintenance)
+        self._numbers = torch.tensor([*numbers, *more, *held], dtype=torch.float64, device=device)
 
     def trade_shares(
         self,
@@ -77,6 +83,10 @@ class Trader:
         """Trades to target weights."""
         market = (time, prices.double(), tradable, self._volume(volume), self._numbers, self._rates.minimum > 0)
         return Traded(*_weights(cash, positions, targets.double(), *market, self._short, self._lends))
+
+    def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> Marked:
+        """One bar's borrow and funding, then the equity at these marks, and who is below the maintenance margin."""
+        return Marked(*_mark(cash, positions, time, marks.double(), self._numbers))
 
     def _volume(self, volume: Tensor | None) -> Tensor | None:
         return volume.double() if volume is not None and self._rates.impact > 0 else None
@@ -135,7 +145,7 @@ def _weights(
     given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum)
     width = triton.next_power_of_2(positions.shape[1])
     block = max(_TILE // width, 1)
-    constants = {"WIDTH": width, "SHORT": short, "LENDS": lends, "STEPS": _STEPS, "num_warps": _WARPS}
+    constants = {"WIDTH": width, "TILES": _TILES, "SHORT": short, "LENDS": lends, "STEPS": _STEPS, "num_warps": _WARPS}
     _launch(_weights_kernel, given, block, *results, **constants)
     return results
 
@@ -150,6 +160,43 @@ def _(cash: Tensor, positions: Tensor, *rest: Any) -> Five:
     return _empty(cash, positions)
 
 
+@torch.library.custom_op("alphaswarm_rl::mark", mutates_args=())
+def _mark(
+    cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor, numbers: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    count, assets = positions.shape
+    results = _marked(cash)
+    width = triton.next_power_of_2(assets)
+    block = max(_MARK_TILE // width, 1)
+    _mark_kernel[(triton.cdiv(count, block * _MARK_TILES),)](
+        cash.contiguous(),
+        positions.contiguous(),
+        time.contiguous(),
+        marks.contiguous(),
+        numbers,
+        *results[:3],
+        results[3].view(torch.uint8),
+        count,
+        assets,
+        BLOCK=block,
+        WIDTH=width,
+        TILES=_MARK_TILES,
+        num_warps=_MARK_WARPS,
+    )
+    return results
+
+
+@_mark.register_fake
+def _(cash: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return _marked(cash)
+
+
+def _marked(cash: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cash, equity, carry and who is called, to be written."""
+    first, second, third = (torch.empty_like(cash) for _ in range(3))
+    return first, second, third, torch.empty_like(cash, dtype=torch.bool)
+
+
 def _empty(cash: Tensor, positions: Tensor) -> Five:
     """Cash, positions, cost, turnover and units traded, to be written."""
     one, all_ = cash.shape, positions.shape
@@ -160,7 +207,7 @@ def _launch(kernel: Any, given: tuple[Any, ...], block: int, *arguments: Any, **
     cash, positions, wanted, time, prices, tradable, volume, numbers, minimum = given
     count, assets = positions.shape
     inputs = [tensor.contiguous() for tensor in (cash, positions, wanted, time, prices)]
-    kernel[(triton.cdiv(count, block),)](
+    kernel[(triton.cdiv(count, block * constants.get("TILES", 1)),)](
         *inputs,
         tradable.contiguous().view(torch.uint8),
         inputs[-1] if volume is None else volume.contiguous(),
@@ -232,6 +279,14 @@ def _affordable(
         dear = units * price + _fee(units, rate, price, volume, numbers, MINIMUM, IMPACT) > cash
         units = tl.where(one_more, more, tl.where((units > 0.0) & dear, units - 1.0, units))
     return units
+
+
+@triton.jit
+def _reciprocal(number):
+    """1 / number to the last bit or two, in a fraction of a division's time."""
+    guess = (1.0 / number.to(tl.float32)).to(tl.float64)
+    guess = guess * (2.0 - number * guess)
+    return guess * (2.0 - number * guess)
 
 
 @triton.jit
@@ -366,83 +421,120 @@ def _weights_kernel(
     assets,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
+    TILES: tl.constexpr,
     MINIMUM: tl.constexpr,
     IMPACT: tl.constexpr,
     SHORT: tl.constexpr,
     LENDS: tl.constexpr,
     STEPS: tl.constexpr,
 ):
-    rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
-    real = rows < count
-    asset = tl.arange(0, WIDTH)
-    here = real[:, None] & (asset < assets)[None, :]
-    place = rows[:, None] * assets + asset[None, :]
-    quote = tl.load(time_in + rows, mask=real, other=0)[:, None] * assets + asset[None, :]
-    cash = tl.load(cash_in + rows, mask=real, other=0.0)
-    held = tl.load(positions_in + place, mask=here, other=0.0)
-    target = tl.load(targets_in + place, mask=here, other=0.0)
-    price, volume, trades = _quote(prices_in, tradable_in, volume_in, quote, here, IMPACT)
-    buy_rate, sell_rate, per_share = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2)
-    minimum, half_spread, impact = tl.load(numbers + 3), tl.load(numbers + 4), tl.load(numbers + 5)
-    carried = tl.load(numbers + 7)
-    dust, tolerance, solved = tl.load(numbers + 8), tl.load(numbers + 9), tl.load(numbers + 10)
+    for tile in range(TILES):
+        rows = ((tl.program_id(0) * TILES + tile) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+        real = rows < count
+        asset = tl.arange(0, WIDTH)
+        here = real[:, None] & (asset < assets)[None, :]
+        place = rows[:, None] * assets + asset[None, :]
+        quote = tl.load(time_in + rows, mask=real, other=0)[:, None] * assets + asset[None, :]
+        cash = tl.load(cash_in + rows, mask=real, other=0.0)
+        held = tl.load(positions_in + place, mask=here, other=0.0)
+        target = tl.load(targets_in + place, mask=here, other=0.0)
+        price, volume, trades = _quote(prices_in, tradable_in, volume_in, quote, here, IMPACT)
+        buy_rate, sell_rate, per_share = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2)
+        minimum, half_spread, impact = tl.load(numbers + 3), tl.load(numbers + 4), tl.load(numbers + 5)
+        carried = tl.load(numbers + 7)
+        dust, tolerance, solved = tl.load(numbers + 8), tl.load(numbers + 9), tl.load(numbers + 10)
 
-    worth = tl.where(held != 0.0, held * price, 0.0)
-    equity = cash + tl.sum(worth, axis=1)
-    if not SHORT:
-        target = tl.maximum(target, 0.0)
-    target = tl.where(trades, target, 0.0)
-    gross = tl.sum(tl.abs(target), axis=1)
-    fixed = tl.sum(tl.where(trades, 0.0, tl.abs(worth)), axis=1)
-    # Units per unit of money, and the reciprocal of the weights: divisions take longer than all else in the loop.
-    unit = target / tl.where(trades, price, 1.0)
-    per_gross = 1.0 / tl.where(gross > 0.0, gross, 1.0)
-    alive = real & (equity > 0.0)
-    least = (dust * equity)[:, None]
+        worth = tl.where(held != 0.0, held * price, 0.0)
+        equity = cash + tl.sum(worth, axis=1)
+        if not SHORT:
+            target = tl.maximum(target, 0.0)
+        target = tl.where(trades, target, 0.0)
+        gross = tl.sum(tl.abs(target), axis=1)
+        fixed = tl.sum(tl.where(trades, 0.0, tl.abs(worth)), axis=1)
+        # Units per unit of money, and the reciprocal of the weights: divisions take longer than all else in the loop.
+        unit = target * _reciprocal(tl.where(trades, price, 1.0))
+        per_gross = _reciprocal(tl.where(gross > 0.0, gross, 1.0))
+        alive = real & (equity > 0.0)
+        least = (dust * equity)[:, None]
 
-    low, high, after, base, cost = cash * 0.0, equity, equity, equity, cash * 0.0
-    open_, step = alive, 0
-    while (tl.max(open_.to(tl.int32), axis=0) > 0) & (step < STEPS):
-        bound = tl.where(gross > 0.0, (after * carried - fixed) * per_gross, after)
-        cut = bound < after
-        base = tl.where(open_, tl.where(cut, tl.maximum(bound, 0.0), after), base)
-        bends = tl.where(cut, tl.where(bound > 0.0, carried * per_gross, 0.0), 1.0)
-        move = unit * base[:, None] - held
-        size = tl.abs(move)
-        does = trades & (size * price > least)
-        size = tl.where(does, size, 0.0)
-        rate = tl.where(move > 0.0, buy_rate, sell_rate)
-        fee = tl.where(does, _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), 0.0)
-        steep = price * half_spread
-        steep += tl.where(size * price * rate + size * per_share > minimum, price * rate + per_share, 0.0)
-        if IMPACT:
-            steep += 1.5 * price * impact * tl.sqrt(size / volume)
-        slope = tl.sum(tl.where(does, tl.where(move > 0.0, steep, -steep) * unit, 0.0), axis=1) * bends
-        paid = tl.sum(fee, axis=1)
-        cost = tl.where(open_, paid, cost)
-        gap = after + paid - equity
-        open_ = open_ & (tl.abs(gap) > solved * equity)
-        high = tl.where(open_ & (gap > 0.0), after, high)
-        low = tl.where(open_ & (gap <= 0.0), after, low)
-        # A step of Newton's needs no exact quotient.
-        steepness = tl.where(slope > -1.0, 1.0 + slope, 1.0)
-        guess = (1.0 / steepness.to(tl.float32)).to(tl.float64)
-        nearer = tl.where(slope > -1.0, after - gap * (guess * (2.0 - steepness * guess)), low)
-        inside = (low < nearer) & (nearer < high)
-        after = tl.where(open_, tl.where(inside, nearer, (low + high) / 2.0), after)
-        step += 1
+        low, high, after, base, cost = cash * 0.0, equity, equity, equity, cash * 0.0
+        open_, step = alive, 0
+        while (tl.max(open_.to(tl.int32), axis=0) > 0) & (step < STEPS):
+            bound = tl.where(gross > 0.0, (after * carried - fixed) * per_gross, after)
+            cut = bound < after
+            base = tl.where(open_, tl.where(cut, tl.maximum(bound, 0.0), after), base)
+            bends = tl.where(cut, tl.where(bound > 0.0, carried * per_gross, 0.0), 1.0)
+            move = unit * base[:, None] - held
+            size = tl.abs(move)
+            does = trades & (size * price > least)
+            size = tl.where(does, size, 0.0)
+            rate = tl.where(move > 0.0, buy_rate, sell_rate)
+            fee = tl.where(does, _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), 0.0)
+            steep = price * half_spread
+            steep += tl.where(size * price * rate + size * per_share > minimum, price * rate + per_share, 0.0)
+            if IMPACT:
+                steep += 1.5 * price * impact * tl.sqrt(size / volume)
+            slope = tl.sum(tl.where(does, tl.where(move > 0.0, steep, -steep) * unit, 0.0), axis=1) * bends
+            paid = tl.sum(fee, axis=1)
+            cost = tl.where(open_, paid, cost)
+            gap = after + paid - equity
+            open_ = open_ & (tl.abs(gap) > solved * equity)
+            high = tl.where(open_ & (gap > 0.0), after, high)
+            low = tl.where(open_ & (gap <= 0.0), after, low)
+            nearer = tl.where(slope > -1.0, after - gap * _reciprocal(tl.where(slope > -1.0, 1.0 + slope, 1.0)), low)
+            inside = (low < nearer) & (nearer < high)
+            after = tl.where(open_, tl.where(inside, nearer, (low + high) / 2.0), after)
+            step += 1
 
-    goal = unit * base[:, None]
-    does = trades & (tl.abs(goal - held) * price > least)
-    value = tl.where(does, (goal - held) * price, 0.0)
-    left = cash - cost - tl.sum(value, axis=1)
-    done = alive & (tl.abs(equity - cost - after) <= tolerance * equity)
-    if not LENDS:
-        done = done & (left >= 0.0)
-    does = does & done[:, None]
-    moved = tl.sum(tl.abs(value), axis=1)
-    tl.store(positions_out + place, tl.where(does, goal, held), mask=here)
-    tl.store(traded_out + place, tl.where(does, goal - held, 0.0), mask=here)
-    tl.store(cash_out + rows, tl.where(done, left, cash), mask=real)
-    tl.store(cost_out + rows, tl.where(done, cost, 0.0), mask=real)
-    tl.store(turnover_out + rows, tl.where(done, moved / tl.where(alive, equity, 1.0), 0.0), mask=real)
+        goal = unit * base[:, None]
+        does = trades & (tl.abs(goal - held) * price > least)
+        value = tl.where(does, (goal - held) * price, 0.0)
+        left = cash - cost - tl.sum(value, axis=1)
+        done = alive & (tl.abs(equity - cost - after) <= tolerance * equity)
+        if not LENDS:
+            done = done & (left >= 0.0)
+        does = does & done[:, None]
+        moved = tl.sum(tl.abs(value), axis=1)
+        tl.store(positions_out + place, tl.where(does, goal, held), mask=here)
+        tl.store(traded_out + place, tl.where(does, goal - held, 0.0), mask=here)
+        tl.store(cash_out + rows, tl.where(done, left, cash), mask=real)
+        tl.store(cost_out + rows, tl.where(done, cost, 0.0), mask=real)
+        tl.store(turnover_out + rows, tl.where(done, moved / tl.where(alive, equity, 1.0), 0.0), mask=real)
+
+
+@triton.jit
+def _mark_kernel(
+    cash_in,
+    positions_in,
+    time_in,
+    marks_in,
+    numbers,
+    cash_out,
+    equity_out,
+    carry_out,
+    called_out,
+    count,
+    assets,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILES: tl.constexpr,
+):
+    for tile in range(TILES):
+        rows = ((tl.program_id(0) * TILES + tile) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+        real = rows < count
+        asset = tl.arange(0, WIDTH)
+        here = real[:, None] & (asset < assets)[None, :]
+        at = tl.load(time_in + rows, mask=real, other=0) * assets
+        held = tl.load(positions_in + rows[:, None] * assets + asset[None, :], mask=here, other=0.0)
+        price = tl.load(marks_in + at[:, None] + asset[None, :], mask=here, other=0.0)
+        worth = tl.where(held != 0.0, held * price, 0.0)
+        net, gross = tl.sum(worth, axis=1), tl.sum(tl.abs(worth), axis=1)
+        cash = tl.load(cash_in + rows, mask=real, other=0.0)
+        owed = (gross - net) / 2.0 + tl.maximum(-cash, 0.0)
+        carry = tl.load(numbers + 11) * owed + tl.load(numbers + 12) * net
+        cash = cash - carry
+        equity = cash + net
+        tl.store(cash_out + rows, cash, mask=real)
+        tl.store(equity_out + rows, equity, mask=real)
+        tl.store(carry_out + rows, carry, mask=real)
+        tl.store(called_out + rows, (equity < tl.load(numbers + 13) * gross).to(tl.uint8), mask=real)

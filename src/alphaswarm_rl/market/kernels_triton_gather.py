@@ -16,7 +16,7 @@ import triton.language as tl  # type: ignore[import-not-found,import-untyped,unu
 from torch import Tensor
 
 #: Rows that a program goes through: few where all are written, many where few are.
-_ROWS, _ROWS_OF_SOME = 4, 64
+_ROWS, _ROWS_OF_SOME = 4, 32
 #: The most of one row that a program moves at once.
 _WIDEST = 1024
 
@@ -63,11 +63,21 @@ def _launch(kernel: Any, out: Tensor, only: Tensor | None, *arguments: Any) -> N
 
 
 @triton.jit
-def _wanted(row, count, only, SOME: tl.constexpr):
-    """Whether a row is to be written."""
-    wanted = row < count
+def _rows_here(count, only, ROWS: tl.constexpr, SOME: tl.constexpr):
+    """How many rows this program goes through: none where none of them is to be written."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    number = tl.minimum(count - tl.program_id(0) * ROWS, ROWS)
     if SOME:
-        wanted = wanted & (tl.load(only + row, mask=wanted, other=0) != 0)
+        number = number * tl.max(tl.load(only + rows, mask=rows < count, other=0).to(tl.int32), axis=0)
+    return number
+
+
+@triton.jit
+def _wanted(row, only, SOME: tl.constexpr):
+    """Whether a row is to be written."""
+    wanted = row >= 0
+    if SOME:
+        wanted = tl.load(only + row) != 0
     return wanted
 
 
@@ -77,12 +87,20 @@ def _rows_kernel(
     ROWS: tl.constexpr, ACROSS: tl.constexpr, SOME: tl.constexpr,
 ):  # fmt: skip
     columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
-    here = columns < width
-    for index in range(ROWS):
+    # Four numbers are moved at once where the compiler can see that they go together: up to a multiple of sixteen.
+    most = width // 16 * 16
+    here = columns < most
+    rest = most + tl.arange(0, 16)
+    there = (rest < width) & (tl.program_id(1) == 0)
+    for index in range(_rows_here(count, only, ROWS, SOME)):
         row = tl.program_id(0).to(tl.int64) * ROWS + index
-        if _wanted(row, count, only, SOME):
-            numbers = tl.load(table + (tl.load(bar + row) - back) * row_width + columns, mask=here, other=0.0)
-            tl.store(out + row * stride + columns, numbers.to(out.dtype.element_ty), mask=here)
+        if _wanted(row, only, SOME):
+            first = table + (tl.load(bar + row) - back) * row_width
+            place = out + row * stride
+            numbers = tl.load(first + columns, mask=here, other=0.0)
+            tl.store(place + columns, numbers.to(out.dtype.element_ty), mask=here)
+            numbers = tl.load(first + rest, mask=there, other=0.0)
+            tl.store(place + rest, numbers.to(out.dtype.element_ty), mask=there)
 
 
 @triton.jit
@@ -93,9 +111,9 @@ def _columns_kernel(
     columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
     here = columns < width
     place = tl.load(chosen + columns, mask=here, other=0)
-    for index in range(ROWS):
+    for index in range(_rows_here(count, only, ROWS, SOME)):
         row = tl.program_id(0).to(tl.int64) * ROWS + index
-        if _wanted(row, count, only, SOME):
+        if _wanted(row, only, SOME):
             numbers = tl.load(table + tl.load(bar + row) * row_width + place, mask=here, other=0.0)
             tl.store(out + row * stride + columns, numbers.to(out.dtype.element_ty), mask=here)
 
@@ -107,9 +125,9 @@ def _growth_kernel(
 ):  # fmt: skip
     columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
     here = columns < width
-    for index in range(ROWS):
+    for index in range(_rows_here(count, only, ROWS, SOME)):
         row = tl.program_id(0).to(tl.int64) * ROWS + index
-        if _wanted(row, count, only, SOME):
+        if _wanted(row, only, SOME):
             numbers = tl.load(table + tl.load(bar + row) * row_width + columns, mask=here, other=0.0)
             base = tl.load(table + tl.load(start + row) * row_width + columns, mask=here, other=0.0)
             known = base > 0.0
@@ -124,9 +142,9 @@ def _weights_kernel(
 ):  # fmt: skip
     columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
     here = columns < width
-    for index in range(ROWS):
+    for index in range(_rows_here(count, only, ROWS, SOME)):
         row = tl.program_id(0).to(tl.int64) * ROWS + index
-        if _wanted(row, count, only, SOME):
+        if _wanted(row, only, SOME):
             value = tl.load(value_in + row)
             per_unit = tl.where(value > 0.0, 1.0 / tl.where(value > 0.0, value, 1.0), 0.0)
             held = tl.load(positions + row * width + columns, mask=here, other=0.0)
