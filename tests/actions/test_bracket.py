@@ -150,12 +150,12 @@ class TestOrders:
     @pytest.mark.parametrize(("order", "cash"), [(CLOSE, 950), (HOLD, 950), (LONG, 950)])
     def test_an_order_for_the_close_comes_after_the_bracket_of_that_bar(self, order, cash):
         # Whatever was ordered for the close at 110, the stop at 95 was touched before it.
-        bars = [QUIET, QUIET, (100, 105, 94, 110), (110, 110, 110, 110)]
+        bars = [QUIET, QUIET, (100, 110, 94, 110), (110, 110, 110, 110)]
         assert worked(bars, [LONG, order], fill="next_close") == near((0, 1000), (cash, cash))
 
     def test_an_entry_on_the_other_side_for_the_close_follows_the_bracket_of_that_bar(self):
         # Five units stopped at 95 leave 975; half of it goes short at the close of 110, with its stop at 115.5.
-        bars = [QUIET, QUIET, (100, 105, 94, 110), (110, 120, 109, 112), QUIET]
+        bars = [QUIET, QUIET, (100, 110, 94, 110), (110, 120, 109, 112), QUIET]
         told = worked(bars, [LONG, SHORT, HOLD], short=True, fraction=0.5, fill="next_close")
         units = 487.5 / 110
         assert told == near((500, 1000), (1462.5, 975), (1462.5 - units * 115.5,) * 2)

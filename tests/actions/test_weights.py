@@ -109,7 +109,7 @@ class TestSoftmaxWeights:
 
 class TestTargetPosition:
     def test_a_target_is_the_number_times_the_leverage_and_is_not_normalised(self):
-        assert through(target(leverage=3.0), [[1.0, -0.5]]).tolist() == [[3.0, -1.5]]
+        assert through(target(leverage=3.0, short=True), [[1.0, -0.5]]).tolist() == [[3.0, -1.5]]
 
     def test_without_shorts_the_numbers_begin_at_zero(self):
         action = target(short=False)
@@ -117,7 +117,7 @@ class TestTargetPosition:
         assert through(action, [[-0.5, 2.0]]).tolist() == [[0.0, 1.0]]
 
     def test_encode_divides_by_the_leverage_and_clips(self):
-        action = target(leverage=2.0)
+        action = target(leverage=2.0, short=True)
         view = view_of(np.zeros((1, 2)))
         assert action.encode(view, np.array([[1.0, -3.0]])).tolist() == [[0.5, -1.0]]
 

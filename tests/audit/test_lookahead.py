@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl import build_from_config, make_env
-from alphaswarm_rl.audit.lookahead import Finding, env_findings, pipeline_findings, undeclared
+from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, pipeline_findings, undeclared
 from alphaswarm_rl.audit.noise import with_noise_after
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import DataRequest, PolicyRequest
@@ -57,7 +57,7 @@ def findings(alias="stock_trading", *, assets=4, **parts):
     def make(market):
         return make_env(alias, panel=market, seed=1, episode_bars=None, **parts)
 
-    return env_findings(make, panel)
+    return env_findings(make, panel, last_reached(make, panel))
 
 
 def ref(kind, alias):

@@ -13,7 +13,7 @@ from tests.market.panels import bars, gappy
 def test_turbulence_is_a_mahalanobis_distance_to_the_bars_before():
     panel = MarketPanel.from_frame(bars(80))
     measured = turbulence(panel, lookback=20, shrinkage=0.0)
-    returns = bar_returns(panel.close)
+    returns = bar_returns(panel)
     for bar in (21, 50, 79):
         history = returns[bar - 20 : bar]
         distance = returns[bar] - history.mean(axis=0)
@@ -25,7 +25,7 @@ def test_turbulence_is_a_mahalanobis_distance_to_the_bars_before():
 
 def test_without_correlation_it_is_the_sum_of_squared_scores():
     panel = MarketPanel.from_frame(bars(40))
-    returns = bar_returns(panel.close)
+    returns = bar_returns(panel)
     history = returns[19:39]
     scores = (returns[39] - history.mean(axis=0)) / history.std(axis=0, ddof=1)
     assert turbulence(panel, 20, shrinkage=1.0)[39] == pytest.approx((scores**2).sum())
@@ -62,7 +62,7 @@ def test_nothing_after_t_changes_anything_at_t(bar):
 def test_covariance_is_the_sample_covariance_of_the_last_returns():
     panel = MarketPanel.from_frame(bars(50))
     all_bars = covariance(panel, 20)
-    returns = bar_returns(panel.close)
+    returns = bar_returns(panel)
     np.testing.assert_allclose(all_bars[30], np.cov(returns[11:31], rowvar=False))
     assert (all_bars[:20] == 0).all()
     np.testing.assert_array_equal(covariance(panel, 20, at=[30, 49]), all_bars[[30, 49]])

@@ -44,13 +44,23 @@ class Reference:
         self.closes = np.nan_to_num(panel.close)
         self.fills = np.nan_to_num(fill_prices(self.fill, panel.open, panel.close))
 
-    def quotes(self, prices, bar):
-        return Quotes(prices[bar].tolist(), self.panel.tradable[bar].tolist(), self.panel.volume[bar].tolist())
+    def quotes(self, prices, bar, closing=False):
+        tradable = self.panel.tradable[bar].copy()
+        if not closing and not self.fill.lag:
+            tradable[self.ended(bar)] = False  # its last close is where it is closed
+        return Quotes(prices[bar].tolist(), tradable.tolist(), self.panel.volume[bar].tolist())
+
+    def ended(self, bar):
+        return [asset for asset, last in enumerate(self.panel.last_bar) if last == bar < self.panel.num_bars - 1]
 
     def trade(self, way, wanted):
+        if way != "weights" and self.fill.lag and self.panel.splits is not None:
+            wanted = (np.asarray(wanted) * self.panel.splits[self.bar]).tolist()
         quotes = self.quotes(self.fills, self.bar)
         if way == "weights":
             self.book.trade_to_weights(wanted, quotes)
+        elif way == "position":
+            self.book.trade_to_position(0, wanted[0], quotes, fraction=1.0)
         else:
             self.book.trade_shares(wanted, quotes, whole=way == "whole")
 
@@ -63,9 +73,8 @@ class Reference:
             self.book.adjust(panel.dividends[bar].tolist(), panel.splits[bar].tolist())
         if self.fill.lag:
             self.trade(way, wanted)
-        quotes, marks = self.quotes(self.closes, bar), self.closes[bar].tolist()
-        ended = [asset for asset, last in enumerate(panel.last_bar) if last == bar < panel.num_bars - 1]
-        self.book.close(ended, quotes, "the asset ends")
+        quotes, marks = self.quotes(self.closes, bar, closing=True), self.closes[bar].tolist()
+        self.book.close(self.ended(bar), quotes, "the asset ends")
         self.book.accrue(marks)
         if self.book.called(marks):
             self.book.liquidate(quotes)
@@ -83,6 +92,7 @@ class Reference:
 )
 def test_the_environment_is_the_book(seed, fill, costs, margin, way, actions):
     panel = random_panel(seed, actions=actions)
+    margin = margin if way == "weights" else None
     env = make_env(
         "stock_trading",
         panel=panel,

@@ -94,7 +94,7 @@ def assert_same_step(found, expected, reasons, terms):
         np.testing.assert_allclose(others[name].numpy(), infos[name], rtol=1e-9, atol=1e-6, err_msg=name)
     for name in ("nav_return", "drawdown"):
         np.testing.assert_allclose(others[name].numpy(), infos[name], rtol=0, atol=1e-9, err_msg=name)
-    np.testing.assert_array_equal(others["step"].numpy(), infos["step"])
+    np.testing.assert_array_equal(others["step_idx"].numpy(), infos["step_idx"])
     np.testing.assert_array_equal(others["timestamp"].numpy().astype("datetime64[ns]"), infos["timestamp"])
     np.testing.assert_array_equal(others["improper_stop"].numpy(), infos["improper_stop"])
     assert list(others["reward_terms"]) == list(infos["reward_terms"]) == terms
@@ -198,6 +198,8 @@ def test_every_part_equals_its_numpy_form(kind, alias):
         slot = {"action": {"class": "continuous_weights"}, "portfolio": [reference]}
     else:
         slot = {kind: reference}
+    if alias == "next_open":
+        slot["fill"] = "cheat_on_open"
     env = twins(panel.with_market_features(market), num_envs=7, episode_bars=15, **slot)
     assert_same_run(*env, steps=40, whole=False)
 

@@ -97,7 +97,7 @@ def test_all_of_them_stand_side_by_side_in_an_environment():
         panel=panel,
         num_envs=3,
         phase="evaluate",
-        fill="next_close",
+        fill="cheat_on_open",
         observation={"class": "stacked", "kwargs": {"parts": parts}},
     )
     shown, _ = env.reset(seed=0)

@@ -26,9 +26,8 @@ def test_transaction_cost_is_relative_to_the_value_before():
 
 def test_slippage_is_in_basis_points_of_the_money_traded():
     episode = Episode(made(SlippagePenalty, bps=10.0, scale=1.0), panel_of([[10.0, 20.0], [11.0, 21.0]]))
-    assert episode.step(traded=[[3.0, -2.0]]) == pytest.approx(-0.001 * (30.0 + 40.0))
-    episode = Episode(made(SlippagePenalty, bps=10.0, scale=1.0), panel_of([[10.0], [11.0]]), fill="next_close")
-    assert episode.step(traded=[[3.0]]) == pytest.approx(-0.001 * 33.0)
+    before = episode.view.value[0]
+    assert episode.step(turnover=70.0 / before) == pytest.approx(-0.001 * 70.0)
 
 
 def shortfall(side, fills, fees, quantity, prices=PRICES):

@@ -28,7 +28,7 @@ class TargetPosition(ActionSpec):
     class Config(ComponentConfig):
         """Parameters of target positions."""
 
-        short: bool = Field(True, description="Whether targets may be negative; needs an account with margin.")
+        short: bool = Field(False, description="Whether targets may be negative; needs an account with margin.")
         leverage: float = Field(1.0, gt=0, description="Weight of a full position.")
 
     def space(self, panel: Any) -> Space[Any]:

@@ -15,6 +15,12 @@ from alphaswarm_rl.core.errors import EnvError
 
 def as_sb3(env: VectorEnv[Any, Any, Any]) -> VecEnv:
     """The Stable-Baselines3 view of a batched environment with SAME_STEP autoreset."""
+    if not isinstance(env, VectorEnv):
+        raise EnvError(
+            f"environment {env}",
+            "it is no batched one",
+            "Leave single=True out; Stable-Baselines3 takes a plain gymnasium.Env as it is.",
+        )
     mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
     if mode is not None and AutoresetMode(mode) is not AutoresetMode.SAME_STEP:
         raise EnvError(

@@ -1,31 +1,36 @@
 """Does anything at or before a bar change when everything after it does?
 
 The future is replaced by noise and everything is computed a second time: features by the data pipeline, observations,
-rewards, terminations and masks by the environment. What differs at or before the bar has looked ahead. A feature that
-comes with the bars cannot be computed again; it is compared with the return that follows instead.
+masks, decisions, rewards and terminations by the environment. What differs at or before the bar has looked ahead. A
+feature that comes with the bars cannot be computed again; it is compared with the return that follows instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 
 from alphaswarm_rl.audit.noise import MOODS, with_noise_after
 from alphaswarm_rl.core.contracts import DataRequest
-from alphaswarm_rl.core.kinds import DataPipeline
+from alphaswarm_rl.core.errors import DataError, EnvError
+from alphaswarm_rl.core.kinds import DataPipeline, SmallComponent
 from alphaswarm_rl.envs.trading_env import TradingEnv
 from alphaswarm_rl.market.panel import MarketPanel
 
 Array = np.ndarray[Any, Any]
+Make = Callable[[MarketPanel], TradingEnv]
 How = Literal["changes with the future", "tracks the next return"]
 
 #: Correlation with the next return from which on a feature that came with the bars is not believed, and the fewest
 #: bars that say so. Over 250 bars of noise, one in a billion features reaches it.
 _SUSPICIOUS = 0.4
 _FEWEST_BARS = 250
+#: Actions that are tried at the bar itself: not every one shows what a decision knows.
+_TRIED = 8
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class Finding:
         bar: The bar on which it was seen.
         timestamp: That bar's, ISO.
         how: What gave it away.
-        declared: Whether it is declared training_only, or an optimistic fill that says so in the run row.
+        declared: Whether it is declared training_only, or by an optimistic fill that the run row names. A decision
+            never is: it is made in every phase.
     """
 
     kind: str
@@ -52,70 +58,134 @@ class Finding:
 
 
 def cut_bars(first: int, last: int, count: int = 3) -> list[int]:
-    """Bars at which the past is cut off from the future, spread over the window."""
+    """Bars at which the past is cut off from the future, spread over those from `first` to `last`."""
     return sorted({first + (last - first) * (index + 1) // (count + 1) for index in range(count)})
 
 
-def env_findings(make: Callable[[MarketPanel], TradingEnv], panel: MarketPanel, *, seed: int = 0) -> list[Finding]:
+def last_reached(make: Make, panel: MarketPanel, *, seed: int = 0) -> int:
+    """The last bar before the first episode ends, with the actions that the audit takes.
+
+    Args:
+        make: Builds the environment, of one, on a panel of the same shape.
+        panel: The true panel.
+        seed: Seed of actions.
+    """
+    env = make(panel)
+    plan, actions = env.plan, _actions(env, seed)
+    env.reset()
+    bar, ended = plan.first_bar, False
+    while not ended:
+        _, _, terminated, truncated, _ = env.step(next(actions))
+        bar, ended = bar + 1, bool(terminated[0] or truncated[0])
+    # Where the bars run out, none is left out.
+    last = bar if bar == plan.last_bar else bar - 1
+    if last == plan.first_bar:
+        raise EnvError(
+            "the look-ahead audit", "episodes end with their first step", "Mend the terminations, or try another seed."
+        )
+    if not panel.tradable[plan.first_bar : last + 1].any():
+        raise DataError(
+            f"the {last - plan.first_bar + 1} bars that episodes reach",
+            "no asset can be traded in them, so that nothing can be seen",
+            "Audit another window, or other assets.",
+        )
+    return last
+
+
+def env_findings(make: Make, panel: MarketPanel, last: int, *, seed: int = 0) -> list[Finding]:
     """What looks ahead in an environment, at most one finding per component.
 
     Args:
         make: Builds the environment, of one, on a panel of the same shape.
         panel: The true panel.
+        last: The last bar to look at; see `last_reached`.
         seed: Seed of actions and noise.
     """
-    plan = make(panel).plan
     found: dict[tuple[str, str], Finding] = {}
-    for bar in cut_bars(plan.first_bar, plan.last_bar):
+    for bar in cut_bars(make(panel).plan.first_bar, last):
         for mood in MOODS:
-            for finding in _env_at(make, panel, with_noise_after(panel, bar, seed, mood), bar, seed):
+            pair = _Pair(make(panel), make(with_noise_after(panel, bar, seed, mood)))
+            for finding in pair.findings(bar, seed):
                 found.setdefault((finding.kind, finding.component), finding)
     return list(found.values())
 
 
-def _env_at(
-    make: Callable[[MarketPanel], TradingEnv], panel: MarketPanel, noisy: MarketPanel, bar: int, seed: int
-) -> Iterator[Finding]:
-    true, other = make(panel), make(noisy)
-    space = true.single_action_space
-    space.seed(seed)
-    plan = true.plan
-    columns = [(part, name) for part in plan.builders for name in part.names(panel)]
+def _actions(env: TradingEnv, seed: int) -> Iterator[Array]:
+    env.single_action_space.seed(seed)
+    while True:
+        yield np.asarray(env.single_action_space.sample())[None]
 
-    def compare_observations(first: Array, second: Array, at: int) -> Iterator[Finding]:
+
+class _Pair:
+    """Two environments with the same actions: one on the true panel, one on a panel with another future."""
+
+    def __init__(self, true: TradingEnv, other: TradingEnv) -> None:
+        self.true = true
+        self.other = other
+        self.plan = true.plan
+        self._columns = [(part, name) for part in self.plan.builders for name in part.names(self.plan.panel)]
+
+    def findings(self, bar: int, seed: int) -> Iterator[Finding]:
+        """What differs at or before `bar`.
+
+        Where a decision or an account differs it ends: all that comes after follows from it.
+        """
+        actions = _actions(self.true, seed)
+        shown = self.true.reset()[0], self.other.reset()[0]
+        for at in range(self.plan.first_bar, bar + 1):
+            yield from self._compare_shown(*shown, at)
+            tried = list(islice(actions, _TRIED if at == bar else 1))
+            knowing = next((part for action in tried for part in self._deciding_otherwise(action)), None)
+            if knowing is not None:
+                yield self._finding(knowing, "wanted", at)
+            if knowing is not None or at == bar:
+                return
+            first, second = self.true.step(tried[0]), self.other.step(tried[0])
+            if first[4]["portfolio_value"][0] != second[4]["portfolio_value"][0]:
+                yield self._finding(self.plan.action, "portfolio_value", at + 1)
+                return
+            yield from self._compare_rewards(first[4]["reward_terms"], second[4]["reward_terms"], at + 1)
+            if "reason" in second[4]:
+                # The true one goes on: no episode of it ends before the bar.
+                reason = second[4]["reason"][0]
+                ending = next(part for part in self.plan.terminations if part.rl_alias == reason)
+                yield self._finding(ending, "end", at + 1)
+                return
+            shown = first[0], second[0]
+
+    def _compare_shown(self, first: Array, second: Array, at: int) -> Iterator[Finding]:
         for index in np.flatnonzero(first[0] != second[0]):
-            part, name = columns[index]
-            declared = part.training_only or part.rl_alias == "next_open"
-            yield Finding("observation", part.rl_alias, name, at, str(panel.timestamps[at]), declared=declared)
+            part, name = self._columns[index]
+            declared = part.training_only or (part.rl_alias == "next_open" and self.plan.fill.shows_next_open)
+            yield self._finding(part, name, at, declared=declared)
+        masks = [env.action_masks() for env in (self.true, self.other) if hasattr(env, "action_masks")]
+        if masks and not np.array_equal(*masks):
+            yield self._finding(self.plan.action, "mask", at)
 
-    def compare_masks(at: int) -> Iterator[Finding]:
-        if hasattr(true, "action_masks") and not np.array_equal(true.action_masks(), other.action_masks()):
-            yield Finding("action", plan.action.rl_alias, "mask", at, str(panel.timestamps[at]))
+    def _deciding_otherwise(self, action: Array) -> Iterator[SmallComponent]:
+        """The parts that make another decision of the same action, and those that it reaches."""
+        for (part, first), (_, second) in zip(_decided(self.true, action), _decided(self.other, action), strict=True):
+            if not np.array_equal(first, second, equal_nan=True):
+                yield part
 
-    yield from compare_observations(true.reset()[0], other.reset()[0], plan.first_bar)
-    for at in range(plan.first_bar + 1, bar + 1):
-        action = np.asarray(space.sample())[None]
-        first, second = true.step(action), other.step(action)
-        yield from _compare_steps(true, first, second, at, str(panel.timestamps[at]))
-        if first[2][0] or first[3][0] or second[2][0] or second[3][0]:
-            return
-        yield from compare_observations(first[0], second[0], at)
-        yield from compare_masks(at)
+    def _compare_rewards(self, first: dict[str, Array], second: dict[str, Array], at: int) -> Iterator[Finding]:
+        for named in self.plan.terms:
+            if first[named.name][0] != second[named.name][0]:
+                yield self._finding(named.term, named.name, at, declared=named.term.training_only)
+
+    def _finding(self, part: SmallComponent, column: str, at: int, *, declared: bool = False) -> Finding:
+        stamp = str(self.plan.panel.timestamps[at])
+        return Finding(part.rl_kind, part.rl_alias, column, at, stamp, declared=declared)
 
 
-def _compare_steps(
-    env: TradingEnv, first: tuple[Any, ...], second: tuple[Any, ...], at: int, stamp: str
-) -> Iterator[Finding]:
-    terms = {named.name: named.term for named in env.plan.terms}
-    for name, value in first[4]["reward_terms"].items():
-        if value[0] != second[4]["reward_terms"][name][0]:
-            term = terms[name]
-            yield Finding("reward", term.rl_alias, name, at, stamp, declared=term.training_only)
-    if first[4].get("reason", [""])[0] != second[4].get("reason", [""])[0]:
-        alias = first[4].get("reason", [""])[0] or second[4].get("reason", [""])[0]
-        yield Finding("termination", str(alias), "end", at, stamp)
-    if first[4]["portfolio_value"][0] != second[4]["portfolio_value"][0]:
-        yield Finding("action", env.plan.action.rl_alias, "portfolio_value", at, stamp)
+def _decided(env: TradingEnv, action: Array) -> Iterator[tuple[SmallComponent, Array]]:
+    """What the action and then each stage make of the agent's output, from copies of their arrays; nothing is done."""
+    wanted = np.zeros_like(env._wanted)
+    env.view.action = action
+    for part in (env._action, *env._stages):
+        own = {name: array.copy() for name, array in part.own.items()}
+        part.component.step(env.view, {**part.state, **own}, wanted)
+        yield part.component, wanted.copy()
 
 
 def pipeline_findings(pipeline: DataPipeline, request: DataRequest, *, seed: int = 0) -> list[Finding]:
@@ -130,10 +200,10 @@ def pipeline_findings(pipeline: DataPipeline, request: DataRequest, *, seed: int
     load = getattr(pipeline, "load", None)
     if load is not None:
         bars: MarketPanel = load(request)
-        for bar in cut_bars(panel.warmup, panel.num_bars - 1):
+        for bar, mood in zip(cut_bars(panel.warmup, panel.num_bars - 1), MOODS, strict=False):
             moment = panel.timestamps[bar]
             raw = int(np.searchsorted(bars.timestamps, moment))
-            noisy = with_noise_after(bars, raw, seed)
+            noisy = with_noise_after(bars, raw, seed, mood)
             try:
                 pipeline.load = lambda _, noisy=noisy: noisy  # type: ignore[attr-defined]
                 other = pipeline.build(request)

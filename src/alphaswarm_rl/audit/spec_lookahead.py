@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from alphaswarm_rl.audit.lookahead import Finding, env_findings, pipeline_findings, undeclared
+from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, pipeline_findings, undeclared
 from alphaswarm_rl.core.contracts import EnvRequest
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.envs.trading import TradingComponent
@@ -21,12 +21,14 @@ class Report:
     """What an audit found.
 
     Attributes:
-        bars: Bars of the training window that were looked at.
+        bars: Bars of the training window that were looked at: those that episodes reach.
+        window_bars: All bars of the training window that can be decided on.
         checked: The components that were, as kind:alias.
         findings: What looks ahead.
     """
 
     bars: int
+    window_bars: int
     checked: tuple[str, ...]
     findings: tuple[Finding, ...]
 
@@ -39,7 +41,7 @@ class Report:
 def audit_spec(
     spec: RLExperimentSpec, *, root: Path = Path(), frames: Mapping[str, Any] | None = None, seed: int = 0
 ) -> Report:
-    """Audits data pipeline, observation, action, reward and terminations of a spec on its training window.
+    """Audits data pipeline, observation, action, stages, reward and terminations of a spec on its training window.
 
     Args:
         spec: The spec.
@@ -68,8 +70,10 @@ def audit_spec(
     request = replace(builder.data.request, window=window)
     pipeline = builder.data.pipeline
     checked = (pipeline, *plan.parts())
+    last = last_reached(make, panel, seed=seed)
     return Report(
-        bars=panel.num_bars - panel.warmup,
+        bars=last - plan.first_bar + 1,
+        window_bars=plan.last_bar - plan.first_bar + 1,
         checked=tuple(dict.fromkeys(f"{part.rl_kind}:{part.rl_alias}" for part in checked)),
-        findings=(*pipeline_findings(pipeline, request, seed=seed), *env_findings(make, panel, seed=seed)),
+        findings=(*pipeline_findings(pipeline, request, seed=seed), *env_findings(make, panel, last, seed=seed)),
     )

@@ -19,6 +19,7 @@ from alphaswarm_rl.bench.fused import FusedStockTrading
 from alphaswarm_rl.bench.panels import stocks
 from alphaswarm_rl.bench.peer import Peer
 from alphaswarm_rl.core.contracts import EnvRequest
+from alphaswarm_rl.core.errors import MissingExtra
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.envs.making import make_env
 from alphaswarm_rl.market.panel import MarketPanel
@@ -37,7 +38,7 @@ class Row:
     Attributes:
         name: What was measured.
         num_envs: Environments stepped together.
-        steps_per_s: Ours.
+        steps_per_s: Ours; None where an extra is missing.
         peer: What it is compared with.
         peer_steps_per_s: Its figure; None where it is missing.
         ratio: Ours over the peer's.
@@ -46,7 +47,7 @@ class Row:
 
     name: str
     num_envs: int
-    steps_per_s: float
+    steps_per_s: float | None
     peer: str
     peer_steps_per_s: float | None
     ratio: float | None
@@ -159,7 +160,11 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
     largest = 1024 if 1024 in sizes else max(sizes)
     ours = {("stock_trading", n): stepper("stock_trading", composed(n, panel)) for n in sizes}
     ours |= {("window_task", n): stepper("window_task", window_task(n, one)) for n in sizes}
-    ours |= {("anytrading", n): stepper("anytrading", anytrading(n)) for n in sizes}
+    missing = ""
+    try:
+        ours |= {("anytrading", n): stepper("anytrading", anytrading(n)) for n in sizes}
+    except MissingExtra as error:
+        missing = f"anytrading is missing: {error}"
     base = composed(largest, panel)
     fused_env = FusedStockTrading(base)
     fused = stepper_like(base, fused_env)
@@ -189,7 +194,9 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
     rows = [_against(ours["stock_trading", n], peers["finrl", 1]) for n in sizes]
     rows.append(_between(ours["stock_trading", largest], fused))
     rows.append(_between(spans[_LONG], spans[_SHORT]))
-    for task in ("window_task", "anytrading"):
+    if missing:
+        rows.append(Row("anytrading", 1, None, "gym_anytrading", None, None, missing))
+    for task in ("window_task", *(() if missing else ("anytrading",))):
         for n in sizes:
             rows += [_against(ours[task, n], peers[name, 1]) for name in ("gym_anytrading", "gym_trading_env")]
             if n > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.targets import spec_of
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.audit.spec_lookahead import Report
 
 _LEAK = 1
 
@@ -25,10 +29,10 @@ def audit() -> None:
 def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
     """Replace the future by noise; whatever changes at or before that bar has looked ahead.
 
-    The data pipeline's features, the observation, the reward, the terminations and the action are computed twice on
-    the training window, the second time with everything after a bar replaced, at three bars. A feature that comes with
-    the bars is compared with the return that follows. Parts that are declared training_only are reported as such.
-    Exits with 1 when something looks ahead that does not say so.
+    The data pipeline's features, the observation, the action, the portfolio stages, the reward and the terminations
+    are computed twice on the training window, the second time with everything after a bar replaced, at three bars that
+    episodes reach. A feature that comes with the bars is compared with the return that follows. Parts that are declared
+    training_only are reported as such. Exits with 1 when something looks ahead that does not say so.
 
     Args:
         session: This call.
@@ -49,13 +53,24 @@ def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
         )
         for finding in report.findings
     ]
-    lines = [f"{report.bars} bars, {len(report.checked)} components: {', '.join(report.checked)}"]
+    lines = [_extent(report), f"{len(report.checked)} components: {', '.join(report.checked)}"]
     if rows:
         lines += columns(("KIND", "COMPONENT", "FIRST COLUMN", "BAR", "HOW", ""), rows)
     lines.append("nothing looks ahead" if report.clean else "something looks ahead and does not say so")
     findings = [asdict(finding) for finding in report.findings]
-    session.answer(
-        {"bars": report.bars, "checked": list(report.checked), "findings": findings, "clean": report.clean}, lines
-    )
+    document = {
+        "bars": report.bars,
+        "window_bars": report.window_bars,
+        "checked": list(report.checked),
+        "findings": findings,
+        "clean": report.clean,
+    }
+    session.answer(document, lines)
     if not report.clean:
         raise click.exceptions.Exit(_LEAK)
+
+
+def _extent(report: Report) -> str:
+    if report.bars < report.window_bars:
+        return f"looked at {report.bars} of {report.window_bars} bars: episodes end there"
+    return f"looked at {report.bars} bars"

@@ -42,7 +42,7 @@ def env(session: Session, num_envs: tuple[int, ...], rounds: int, seconds: float
         (
             row.name,
             str(row.num_envs),
-            f"{row.steps_per_s:,.0f}",
+            "missing" if row.steps_per_s is None else f"{row.steps_per_s:,.0f}",
             row.peer,
             "missing" if row.peer_steps_per_s is None else f"{row.peer_steps_per_s:,.0f}",
             "" if row.ratio is None else f"{row.ratio:,.2f}",

@@ -20,9 +20,10 @@ def evaluate(
 ) -> None:
     """Judge a run's policy, or a spec's, on the evaluation window.
 
-    RUN_OR_SPEC is a run (its id, the beginning of it, or latest), a YAML file or the name of a preset. A run is judged
-    under its stored version; a spec needs --checkpoint, unless its agent trains nothing. --seed, --episodes and
-    --deterministic are arguments of the new run and change no version; a run takes no other option of the spec.
+    RUN_OR_SPEC is a run (its id, the beginning of it, or latest: the newest that has a policy), a YAML file or the name
+    of a preset. A run is judged under its stored version; a spec needs --checkpoint, unless its agent trains nothing.
+    --seed, --episodes and --deterministic are arguments of the new run and change no version; a run takes no other
+    option of the spec.
 
     Args:
         session: This call.
@@ -45,7 +46,7 @@ def _evaluate_run(session: Session, run: str, judging: Judging) -> None:
 
     from alphaswarm_rl.runtime import RLRuntime
 
-    runtime = RLRuntime.from_run(run, settings, overrides=sources)
+    runtime = RLRuntime.from_run(run, settings, overrides=sources, verb="evaluate")
     result = runtime.evaluate(checkpoint=judging.checkpoint, window=window, strict=judging.strict, **arguments)
     give_result(session, result)
 

@@ -18,7 +18,8 @@ def replay(
 ) -> None:
     """Feed a run's policy another window or seed, under its pinned version.
 
-    RUN is a run's id, the beginning of it, or latest. The new run has it as its parent and the same version.
+    RUN is a run's id, the beginning of it, or latest: the newest that has a policy. The new run has it as its parent
+    and the same version.
 
     Args:
         session: This call.
@@ -34,5 +35,5 @@ def replay(
 
     from alphaswarm_rl.runtime import RLRuntime
 
-    runtime = RLRuntime.from_run(run, settings, overrides=sources)
+    runtime = RLRuntime.from_run(run, settings, overrides=sources, verb="replay")
     give_result(session, runtime.replay(window, checkpoint=checkpoint, strict=strict, **arguments))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,7 +60,16 @@ def give_result(session: Session, result: RunResult) -> None:
         raise click.exceptions.Exit(HALTED)
 
 
+def dates(values: Mapping[str, Any]) -> str | None:
+    """A window as text, of metrics or of a row; None where there are no dates."""
+    start, end = values.get("window_start"), values.get("window_end")
+    return None if start is None and end is None else f"{start or '...'} to {end or '...'}"
+
+
 def _rows(result: RunResult) -> Mapping[str, Any]:
+    from alphaswarm_rl.runtime.events import SPREAD
+
+    hidden = SPREAD if result.metrics.get("episodes") == 1 else ()
     return {
         "run": result.run_id,
         "parent": result.parent_run_id,
@@ -68,9 +78,22 @@ def _rows(result: RunResult) -> Mapping[str, Any]:
         "status": result.status if result.halt_reason is None else f"{result.status} ({result.halt_reason})",
         "seed": result.seed,
         "timesteps": result.timesteps,
-        **{name: result.metrics[name] for name in _METRICS if name in result.metrics},
+        "judged": _judged(result),
+        "judged_on": dates(result.metrics),
+        **{name: result.metrics[name] for name in _METRICS if name in result.metrics and name not in hidden},
         "recording": result.metrics.get("recording"),
         "checkpoint": result.checkpoint,
         "sha256": result.checkpoint_sha256,
         "best": result.best_checkpoint,
     }
+
+
+def _judged(result: RunResult) -> str | None:
+    """Which model the metrics are of, and where there is a better one."""
+    best = result.best_checkpoint
+    if result.judged is None or best is None:
+        return result.judged
+    if best == result.checkpoint:
+        return f"{result.judged}, the best by validation"
+    step = int(Path(best).name)
+    return f"{result.judged}; best by validation: step {step} (rl evaluate {result.run_id[:8]} --checkpoint best)"

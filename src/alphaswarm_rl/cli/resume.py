@@ -18,11 +18,12 @@ from alphaswarm_rl.options import run_arguments
 def resume(session: Session, run: str) -> None:
     """Go on with an interrupted, halted or failed training run.
 
-    It goes on in its own row, from its last checkpoint, under its stored version and seed.
+    RUN is a run's id, the beginning of it, or latest: the newest that can go on. It goes on in its own row, from its
+    last checkpoint, under its stored version and seed.
 
     Args:
         session: This call.
-        run: The run's id, the beginning of it, or latest.
+        run: The run's id, the beginning of it, or latest: the newest that can go on.
     """
     for notice in run_arguments(session.flags, os.environ, allowed=()).notices:
         session.notice(notice)
@@ -30,4 +31,5 @@ def resume(session: Session, run: str) -> None:
 
     from alphaswarm_rl.runtime import RLRuntime
 
-    give_result(session, RLRuntime.from_run(run, settings, progress=sys.stderr.isatty()).resume())
+    runtime = RLRuntime.from_run(run, settings, progress=sys.stderr.isatty(), verb="resume")
+    give_result(session, runtime.resume())

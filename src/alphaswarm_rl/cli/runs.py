@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alphaswarm_rl.cli.results import PORTFOLIO_METRICS
+from alphaswarm_rl.cli.results import PORTFOLIO_METRICS, dates
 from alphaswarm_rl.cli.runs_events import events
 from alphaswarm_rl.cli.runs_export import export
 from alphaswarm_rl.cli.runs_removal import gc, rm
@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from alphaswarm_rl.ledger import RunRow
 
 #: Columns that are shown in their own way, or say nothing to people.
-_ELSEWHERE = ("result_summary", "overrides", "notices", "code_fingerprint", "machine", "process_start", "spec_id")
+_ELSEWHERE = (
+    "result_summary",
+    "overrides",
+    "notices",
+    "code_fingerprint",
+    "machine",
+    "process_start",
+    "spec_id",
+    "window_end",
+)
+#: What a run's own window is called; what it was judged on stands beside the metrics.
+_OWN_WINDOW = {"train": "training_window", "evaluate": "evaluation_window", "replay": "replay_window"}
 
 #: Columns of the table of evaluations, by their titles; those of accounts only where there are any.
 _EVALUATIONS = {
@@ -30,6 +41,11 @@ _EVALUATIONS = {
     "MEAN LENGTH": "mean_length",
     "IN SAMPLE": "in_sample",
 }
+#: Columns of the list of runs that are left out where no run has them.
+_WHERE_ANY = ("REWARD", "WINDOW", "RETURN", "SHARPE", "NAME")
+_SHORT_ID = 8
+_DAY = len("2024-01-31")
+_IN_SAMPLE = "*"
 _ACCOUNTS = {"TOTAL RETURN": "total_return", "SHARPE": "sharpe", "MAX DRAWDOWN": "max_drawdown"}
 
 
@@ -67,24 +83,7 @@ def list_runs(
 
     with Ledger.open(session.settings) as ledger:
         found = ledger.runs(status, target, slug, limit, include_removed=removed)
-    table = columns(
-        ("RUN", "SPEC", "TARGET", "STATUS", "SEED", "STEPS", "MEAN REWARD", "STARTED", "NAME"),
-        [
-            (
-                row.id,
-                row.family,
-                row.target,
-                _status(row),
-                row.seed,
-                row.timesteps,
-                row.mean_reward,
-                row.started_at,
-                row.name or "",
-            )
-            for row in found
-        ],
-    )
-    session.answer([row.as_dict() for row in found], table if found else ["there are no such runs"])
+    session.answer([row.as_dict() for row in found], _table(found) if found else ["there are no such runs"])
 
 
 @verb("show", group=runs)
@@ -121,9 +120,53 @@ def show(session: Session, run: str) -> None:
     session.answer(document, _lines(row, document, evaluations))
 
 
+def _table(found: list[RunRow]) -> list[str]:
+    """The runs, one short line each; columns that no run fills are left out."""
+    rows = [
+        {
+            "RUN": row.id[:_SHORT_ID],
+            "SPEC": row.family,
+            "TARGET": row.target,
+            "STATUS": _status(row),
+            "SEED": row.seed,
+            "STEPS": row.timesteps,
+            "REWARD": _number(row.mean_reward, ".4g"),
+            "WINDOW": _short_window(row),
+            "RETURN": _number(row.total_return, ".4f"),
+            "SHARPE": _number(row.sharpe, ".2f"),
+            "STARTED": None if row.started_at is None else f"{row.started_at:%m-%d %H:%M}",
+            "NAME": row.name,
+        }
+        for row in found
+    ]
+    titles = [title for title in rows[0] if title not in _WHERE_ANY or any(row[title] is not None for row in rows)]
+    lines = columns(titles, [[row[title] for title in titles] for row in rows])
+    in_sample = any((row["WINDOW"] or "").endswith(_IN_SAMPLE) for row in rows)
+    return [*lines, "", f"{_IN_SAMPLE} in sample: bars of training or validation are in it"] if in_sample else lines
+
+
+def _short_window(row: RunRow) -> str | None:
+    """The days that were judged, with a mark where they are in sample."""
+    start, end = ((row.result_summary or {}).get(name) for name in ("window_start", "window_end"))
+    if start is None and end is None:
+        return None
+    days = "..".join("" if date is None else date[:_DAY] for date in (start, end))
+    return f"{days}{_IN_SAMPLE if row.in_sample else ''}"
+
+
+def _number(value: float | None, form: str) -> str | None:
+    return None if value is None else format(value, form)
+
+
 def _lines(row: RunRow, document: dict[str, Any], evaluations: list[Any]) -> list[str]:
     spec = document["spec"]
-    known = {name: value for name, value in vars(row).items() if name not in _ELSEWHERE}
+    known = {}
+    for name, value in vars(row).items():
+        if name == "window_start":
+            known[_OWN_WINDOW.get(row.target, "window")] = dates(vars(row))
+            known["judged_on"] = dates(row.result_summary or {})
+        elif name not in _ELSEWHERE:
+            known[name] = value
     account = {name: row.result_summary[name] for name in PORTFOLIO_METRICS if name in (row.result_summary or {})}
     known = {name: value for name, value in known.items() if name not in account}
     title = f"{spec['slug']} version {spec['version']}"
@@ -135,10 +178,13 @@ def _lines(row: RunRow, document: dict[str, Any], evaluations: list[Any]) -> lis
         shown_columns = dict(_EVALUATIONS)
         if any(item.total_return is not None for item in evaluations):
             shown_columns |= _ACCOUNTS
-        lines += columns(
-            tuple(shown_columns),
-            [tuple(getattr(item, name) for name in shown_columns.values()) for item in evaluations],
-        )
+        titles = tuple(shown_columns)
+        table = [tuple(getattr(item, name) for name in shown_columns.values()) for item in evaluations]
+        windows = [dates(item.metrics) for item in evaluations]
+        if any(windows):
+            titles = (titles[0], "WINDOW", *titles[1:])
+            table = [(row[0], window, *row[1:]) for row, window in zip(table, windows, strict=True)]
+        lines += columns(titles, table)
     if document["checkpoints"]:
         lines += ["", "checkpoints kept:"]
         lines += columns(("STEP", "FOLDER"), [(item["timesteps"], item["path"]) for item in document["checkpoints"]])

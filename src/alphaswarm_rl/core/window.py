@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from alphaswarm_rl.core.errors import SpecError
 
@@ -16,11 +16,11 @@ class Window:
     end: str | None = None
 
     def __post_init__(self) -> None:
-        for date in (self.start, self.end):
-            try:
-                datetime.fromisoformat(date or "2000-01-01")
-            except (TypeError, ValueError) as error:
-                raise SpecError(f"date {date!r}", "it is not an ISO date", "Write one such as 2024-01-31.") from error
+        start, end = (None if date is None else _moment(date) for date in (self.start, self.end))
+        if start is not None and end is not None and start >= end:
+            raise SpecError(
+                f"window {self.start} to {self.end}", "it does not end after it starts", "Give an end after the start."
+            )
 
     def __str__(self) -> str:
         return f"{self.start or 'the first bar'} to {self.end or 'the last bar'}"
@@ -32,3 +32,11 @@ class Window:
         """Whether the two share a moment; an open end reaches everything."""
         starts_before = self.start is None or other.end is None or self.start < other.end
         return starts_before and (other.start is None or self.end is None or other.start < self.end)
+
+
+def _moment(date: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(date)
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"date {date!r}", "it is not an ISO date", "Write one such as 2024-01-31.") from error
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from alphaswarm_rl.data_pipelines.file_config import FileConfig
+from alphaswarm_rl.data_pipelines.file_config import FileConfig, existing_file
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
-from alphaswarm_rl.data_pipelines.source import below, panel_of_table, series_of_table
+from alphaswarm_rl.data_pipelines.source import panel_of_table, series_of_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,17 +28,17 @@ class ParquetPipeline(PanelPipeline):
         """All bars of the file."""
         from alphaswarm_rl.market.panel_files import read_parquet
 
-        return panel_of_table(read_parquet(below(request.root, self.config.path)), self.config)
+        return panel_of_table(read_parquet(existing_file(request.root, self.config.path)), self.config)
 
     def load_vix(self, request: DataRequest) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The series of `vix_path`."""
         from alphaswarm_rl.market.panel_files import read_parquet
 
-        return series_of_table(read_parquet(below(request.root, self.config.vix_path)))
+        return series_of_table(read_parquet(existing_file(request.root, self.config.vix_path)))
 
     def load_fundamentals(self, request: DataRequest) -> Any:
         """The table of the file `fundamentals`."""
         from alphaswarm_rl.market.panel_files import read_parquet
 
         path = self.config.fundamentals
-        return None if path is None else read_parquet(below(request.root, path))
+        return None if path is None else read_parquet(existing_file(request.root, path))

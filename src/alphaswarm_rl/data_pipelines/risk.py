@@ -27,7 +27,7 @@ def turbulence(panel: MarketPanel, lookback: int = 252, shrinkage: float = SHRIN
     Returns:
         (T,) float64, NaN until `lookback` returns lie before t and where no asset counts.
     """
-    change = bar_returns(panel.close)
+    change = bar_returns(panel)
     started = np.isnan(panel.close).sum(axis=0)
     out = np.full(panel.num_bars, np.nan)
     for bar in range(lookback + 1, panel.num_bars):

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.envs.episodes import Episodes, checked_request, matching
+from alphaswarm_rl.envs.episodes import Episodes, check_identity, checked_request, matching
 
 Array = np.ndarray[Any, Any]
 
@@ -100,15 +100,19 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """Not offered."""
         raise EnvError("a picture of this environment", "it draws none", "Set evaluation.render: false.")
 
+    def identity(self) -> dict[str, Any]:
+        """What a state of another environment would differ in, as plain data: it is refused then."""
+        return {}
+
     def get_state(self) -> State:
         """Everything: the arrays, episode numbers and seed."""
         episodes = self._episodes.state()
-        return State(
-            {**{name: array.copy() for name, array in self.arrays().items()}, **episodes.arrays}, episodes.data
-        )
+        arrays = {name: array.copy() for name, array in self.arrays().items()}
+        return State({**arrays, **episodes.arrays}, {**episodes.data, "identity": self.identity()})
 
     def set_state(self, state: State) -> None:
         """Continues from there, bit for bit."""
+        check_identity(state, self.identity())
         own = self.arrays()
         found = {name: matching(state, name, array) for name, array in own.items()}
         self._episodes.set_state(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -18,6 +18,11 @@ class CashPenaltyTrading(TradingComponent):
 
     rl_alias = "cash_penalty"
     rl_short_names = ("StockTradingEnvCashpenalty",)
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        "hmax": ("action",),
+        "whole": ("action",),
+        "cash_fraction": ("reward",),
+    }
 
     class Config(TradingConfig):
         """Parameters of trading with a cash penalty."""

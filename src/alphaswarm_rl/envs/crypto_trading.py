@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -18,6 +18,11 @@ class CryptoTrading(TradingComponent):
 
     rl_alias = "crypto_trading"
     rl_short_names = ("CryptoEnv", "FinRLCryptoEnv")
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        "hmax": ("action",),
+        "lookback": ("observation",),
+        "reward_scaling": ("reward",),
+    }
 
     class Config(TradingConfig):
         """Parameters of crypto trading."""

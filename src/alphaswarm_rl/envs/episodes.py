@@ -89,6 +89,8 @@ def checked_seed(seed: Any) -> int:
 def checked_request(request: EnvRequest) -> EnvRequest:
     """The request, with its seed and its number of environments checked."""
     checked_seed(request.seed)
+    if not isinstance(request.num_envs, int) or isinstance(request.num_envs, bool):
+        raise EnvError(f"num_envs {request.num_envs!r}", "it is not a whole number", "Give one, such as num_envs=8.")
     if request.num_envs < 1:
         raise EnvError(f"num_envs {request.num_envs}", "there must be at least one environment", "Use 1 or more.")
     return request
@@ -115,3 +117,15 @@ def matching(state: State, name: str, like: np.ndarray[Any, Any]) -> np.ndarray[
             "Build the environment as it was built for the run that saved the state.",
         )
     return array
+
+
+def check_identity(state: State, identity: dict[str, Any]) -> None:
+    """Refuses a state of another environment."""
+    theirs = state.data.get("identity", {})
+    for name in sorted({*theirs, *identity}):
+        if theirs.get(name) != identity.get(name):
+            raise EnvError(
+                f"the environment state's {name}",
+                f"it is {theirs.get(name)!r}, and this environment's is {identity.get(name)!r}",
+                "Build the environment as it was built for the run that saved the state.",
+            )

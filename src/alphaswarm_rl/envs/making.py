@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, EnvRequest, Phase
+from alphaswarm_rl.core.errors import EnvError, nearest
 from alphaswarm_rl.core.refs import ComponentRef, build_from_config, reference
 
 Part = Mapping[str, Any] | ComponentRef | None
@@ -44,23 +45,43 @@ def make_env(
         terminations: References to why an episode ends.
         kwargs: Parameters of the environment.
     """
+    backend = backend or ("numpy" if device == "cpu" else "torch")
+    _one_of("phase", phase, get_args(Phase))
+    _one_of("backend", backend, ("numpy", "torch"))
+    if backend == "numpy" and device != "cpu":
+        raise EnvError(f"device {device!r}", "NumPy's arrays are on the CPU", "Leave the backend out, or the device.")
+    if single and (num_envs != 1 or backend != "numpy"):
+        raise EnvError(
+            "single=True",
+            f"it is one NumPy environment, not {num_envs} of {backend}",
+            "Leave single or the others out.",
+        )
+    component = build_from_config({"class": alias, "kwargs": kwargs}, kind="env")
     given = {"observation": observation, "action": action, "reward": reward}
     parts = {slot: reference(ref, slot).build() for slot, ref in given.items() if ref is not None}
     if terminations is not None:
         parts["terminations"] = tuple(reference(ref, "termination").build() for ref in terminations)
     if panel is not None:
         parts["panel"] = panel
+    for slot in parts:
+        if ("data_pipeline" if slot == "panel" else slot) not in component.slots():
+            raise EnvError(f"{slot}=...", f"the env {alias!r} takes none", "Leave it out.")
     request = EnvRequest(
-        num_envs=1 if single else num_envs,
+        num_envs=num_envs,
         seed=seed,
         phase=phase,
         parts=parts,
-        backend=backend or ("numpy" if device == "cpu" else "torch"),
+        backend=backend,
         device=device,
     )
-    env: AnyVectorEnv = build_from_config({"class": alias, "kwargs": kwargs}, kind="env").build(request)
+    env: AnyVectorEnv = component.build(request)
     if not single:
         return env
     from alphaswarm_rl.envs.single import SingleEnv
 
     return SingleEnv(env)
+
+
+def _one_of(what: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise EnvError(f"{what} {value!r}", f"it is one of {', '.join(known)}", nearest(str(value), known))

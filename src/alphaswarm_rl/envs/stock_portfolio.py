@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -19,6 +19,9 @@ class StockPortfolio(TradingComponent):
 
     rl_alias = "stock_portfolio"
     rl_short_names = ("StockPortfolioEnv", "FinRLPortfolioCovEnv")
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        "lookback": ("observation",),
+    }
 
     class Config(TradingConfig):
         """Parameters of portfolio allocation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,10 @@ class StockTrading(TradingComponent):
 
     rl_alias = "stock_trading"
     rl_short_names = ("FinRLStockTradingEnv", "StockTradingEnv")
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        "hmax": ("action",),
+        "reward_scaling": ("reward",),
+    }
 
     class Config(TradingConfig):
         """Parameters of stock trading."""
@@ -41,9 +45,13 @@ class StockTrading(TradingComponent):
         @classmethod
         def _as_finrl(cls, data: Any) -> Any:
             # Written out, so that a spec's hash holds the numbers that are used.
-            if isinstance(data, dict) and data.get("compat") == "finrl":
-                return {**_FINRL, **data}
-            return data
+            if not isinstance(data, dict) or data.get("compat") != "finrl":
+                return data
+            if data.get("fill", _FINRL["fill"]) != _FINRL["fill"]:
+                raise ValueError(f"compat: finrl fills at the close that was seen, not {data['fill']!r}; leave one out")
+            costs = data.get("costs") or {}
+            merged = {**_FINRL["costs"], **costs} if isinstance(costs, dict) else costs
+            return {**_FINRL, **data, "costs": merged}
 
     def defaults(self) -> dict[str, Any]:
         """Cash, prices, holdings and indicators; shares; money earned."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -18,6 +18,12 @@ class StopLossTrading(TradingComponent):
 
     rl_alias = "stop_loss"
     rl_short_names = ("StockTradingEnvStopLoss",)
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        "hmax": ("action",),
+        "whole": ("action",),
+        "stop": ("action", "reward"),
+        "profit_loss_ratio": ("reward",),
+    }
 
     class Config(TradingConfig):
         """Parameters of trading with a stop-loss."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -17,6 +17,14 @@ class TradeSimAlgoTrading(TradingComponent):
     """
 
     rl_alias = "tradesim_algotrading"
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        "asset": ("action",),
+        "max_volume": ("action",),
+        "lot": ("action",),
+        "backward_num_day": ("observation",),
+        "forward_num_day": ("reward",),
+        "future_weights": ("reward",),
+    }
 
     class Config(TradingConfig):
         """Parameters of algorithmic trading."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -16,6 +16,10 @@ class TradeSimPortfolio(TradingComponent):
     """
 
     rl_alias = "tradesim_portfolio"
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        "time_steps": ("observation",),
+        "bound": ("action",),
+    }
 
     class Config(TradingConfig):
         """Parameters of portfolio management."""

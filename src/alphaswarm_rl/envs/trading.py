@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -84,6 +84,8 @@ class TradingComponent(EnvComponent):
     rl_category = "trading"
     rl_tags = ("native", "exact-resume", "market")
     takes = frozenset({"window", "data_pipeline", "reward", "observation", "action", "terminations"})
+    #: Its parameters that mean something in default parts alone, and in which.
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {}
     Config: type[TradingConfig] = TradingConfig
 
     @abc.abstractmethod

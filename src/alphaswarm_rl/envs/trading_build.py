@@ -11,6 +11,7 @@ from alphaswarm_rl.core.refs import reference
 from alphaswarm_rl.envs.trading import TradingComponent, costs_of, margin_of
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.market.fills import fill_policy
+from alphaswarm_rl.market.panel import MarketPanel
 
 
 def plan_of(component: TradingComponent, request: EnvRequest) -> TradingPlan:
@@ -22,10 +23,17 @@ def plan_of(component: TradingComponent, request: EnvRequest) -> TradingPlan:
             "it has no market data",
             "Hand in panel=MarketPanel..., or add a data_pipeline to the spec.",
         )
+    if not isinstance(panel, MarketPanel):
+        raise EnvError(
+            f"env {component.rl_alias!r}",
+            f"its panel is a {type(panel).__name__}",
+            "Make one: MarketPanel.from_frame(frame), or from_csv, from_parquet, from_arrow, from_arrays.",
+        )
+    _refuse_unused(component, request)
     config, parts = component.config, request.parts
     fill, margin = fill_policy(config.fill), margin_of(config.margin)
     builders = component.part("observation", parts).builders()
-    if fill.shows_next_open:
+    if fill.shows_next_open and not any(builder.rl_alias == "next_open" for builder in builders):
         builders = (*builders, reference({"class": "next_open"}, "observation").build())
     terminations = component.part("terminations", parts)
     if margin.lends and not any(part.rl_alias == "margin_call" for part in terminations):
@@ -47,12 +55,27 @@ def plan_of(component: TradingComponent, request: EnvRequest) -> TradingPlan:
     )
 
 
+def _refuse_unused(component: TradingComponent, request: EnvRequest) -> None:
+    """Refuses parameters of parts that were replaced: they would change nothing."""
+    fields = type(component.config).model_fields
+    for name, slots in component.parameters_of.items():
+        changed = getattr(component.config, name) != fields[name].default
+        if changed and all(request.parts.get(slot) for slot in slots):
+            raise EnvError(
+                f"parameter {name!r} of env {component.rl_alias!r}",
+                f"it is one of its own {' and '.join(slots)}, which another takes the place of",
+                "Leave it out, and say it in the part that replaces its own.",
+            )
+
+
 def reward_terms(terms: Sequence[NamedTerm], request: EnvRequest) -> tuple[NamedTerm, ...]:
     """The terms as this phase pays them: without hindsight in evaluation, with the stop penalty in training."""
     settling = [named for named in terms if named.term.settles]
     ordinary = [named for named in terms if not named.term.settles]
     if request.phase != "train":
-        ordinary = [named for named in ordinary if not named.term.training_only] or [_portfolio_return()]
+        ordinary = [named for named in ordinary if not named.term.training_only]
+        if not ordinary:
+            return (_portfolio_return(),)
     elif request.stop_properly is not None:
         if any(named.term.rl_alias == "stop_properly" for named in settling):
             raise SpecError(

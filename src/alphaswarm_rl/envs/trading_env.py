@@ -30,9 +30,10 @@ class TradingEnv(BaseRLEnv):
 
     Within a step come the action, the portfolio stages, the fill, the mark at the next bar's close, the terminations,
     the reward, and the observation. `infos` holds arrays: `portfolio_value`, `nav_return`, `cash`, `drawdown`,
-    `turnover`, `cost`, `carry`, `step`, `timestamp`, `improper_stop`, and `reward_terms` by name, which sum to the
-    reward; where an episode ended, `reason` says why and `_reason` for whom. On an episode's last step they are the
-    ended episode's.
+    `turnover`, `cost`, `carry`, `step_idx`, `timestamp`, `improper_stop`, `turbulence` where the market has it, and
+    `reward_terms` by name, which sum to the reward; where an episode ended, `reason` says why and `_reason` for whom;
+    where positions were closed by force, `closed` holds the units by reason: `asset_end`, `margin_call`, `bracket`. On
+    an episode's last step they are the ended episode's.
 
     Args:
         request: How many are wanted.
@@ -66,9 +67,9 @@ class TradingEnv(BaseRLEnv):
         self._stages = [Part(stage, self.market, n) for stage in plan.stages]
         self._exits = self._leave if self.trade.bracket else None
         self._turbulence = (
-            None
-            if plan.turbulence_threshold is None
-            else self.market.market_features[:, panel.market_feature_names.index("turbulence")]
+            self.market.market_features[:, panel.market_feature_names.index("turbulence")]
+            if "turbulence" in panel.market_feature_names
+            else None
         )
         self._discrete = self.single_action_space.dtype.kind in "iu"  # type: ignore[union-attr]
         self.begin(self._all, np.zeros((n, 1)))
@@ -96,7 +97,7 @@ class TradingEnv(BaseRLEnv):
         self._action.step(view, wanted)
         for stage in self._stages:
             stage.step(view, wanted)
-        if self._turbulence is not None:
+        if self.plan.turbulence_threshold is not None:
             self._gate(wanted)
         view.value_before[:] = view.value
         self._accounts.step(self._exits)
@@ -121,6 +122,10 @@ class TradingEnv(BaseRLEnv):
         for columns, part in self._builders:
             part.step_rows(view, rows, out[:, columns])
         return out
+
+    def identity(self) -> dict[str, Any]:
+        """Its market and parts."""
+        return self.plan.identity()
 
     def arrays(self) -> dict[str, Array]:
         """Accounts and the parts' own arrays."""
@@ -200,7 +205,7 @@ class TradingEnv(BaseRLEnv):
 
     def _infos(self, terms: dict[str, Array]) -> dict[str, Any]:
         view = self.view
-        return {
+        infos: dict[str, Any] = {
             "portfolio_value": view.value.copy(),
             "nav_return": view.portfolio_return,
             "cash": view.cash.copy(),
@@ -208,15 +213,20 @@ class TradingEnv(BaseRLEnv):
             "turnover": view.turnover.copy(),
             "cost": view.cost.copy(),
             "carry": view.carry.copy(),
-            "step": view.steps,
+            "step_idx": view.steps,
             "timestamp": self.plan.panel.timestamps[view.bar],
             "improper_stop": view.improper_stop.copy(),
             "reward_terms": terms,
         }
+        if self._turbulence is not None:
+            infos["turbulence"] = self._turbulence[view.bar]
+        if self._accounts.closed:
+            infos["closed"] = dict(self._accounts.closed)
+        return infos
 
     def _checked(self, actions: Array) -> Array:
         actions = np.asarray(actions)
-        if actions.shape != self.action_space.shape or (self._discrete and actions.dtype.kind not in "iu"):
+        if actions.shape != self.action_space.shape or actions.dtype.kind not in ("iu" if self._discrete else "iuf"):
             raise EnvError(
                 f"actions of shape {actions.shape} and type {actions.dtype}",
                 f"this environment takes {self.action_space}",

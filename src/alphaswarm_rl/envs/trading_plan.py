@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from alphaswarm_rl.core.contracts import NamedTerm
 from alphaswarm_rl.core.errors import DataError, EnvError
@@ -59,6 +60,7 @@ class TradingPlan:
         for name in names:
             if names.count(name) > 1:
                 raise EnvError(f"reward term {name!r}", "there are two of that name", "Give one of them another name.")
+        self._refuse_what_has_no_effect()
         if self.stages and self.action.trade(self.panel).way != "weights":
             raise EnvError(
                 f"portfolio stage {self.stages[0].rl_alias!r}",
@@ -78,10 +80,52 @@ class TradingPlan:
                 "Give a longer window, or bars before it.",
             )
 
+    def _refuse_what_has_no_effect(self) -> None:
+        trade, alias = self.action.trade(self.panel), self.action.rl_alias
+        if trade.way == "shares" and self.margin.lends:
+            raise EnvError(
+                "the environment's margin",
+                f"the action {alias!r} gives orders in units, which are bound by cash and never owe anything",
+                "Leave the margin out, or use an action of weights or positions.",
+            )
+        if getattr(self.action.config, "short", False) and not self.margin.short:
+            raise EnvError(
+                f"the action {alias!r} with short: true",
+                "the account cannot be short",
+                "Give the environment margin: {initial: 0.5, maintenance: 0.25}, or set short: false.",
+            )
+        if trade.bracket and any(named.term.rl_alias == "implementation_shortfall" for named in self.terms):
+            raise EnvError(
+                "the reward term 'implementation_shortfall'",
+                f"the action {alias!r} fills more than once in a bar, at prices that the term does not see",
+                "Use another reward, or another action.",
+            )
+        if any(part.rl_alias == "next_open" for part in self.builders) and not self.fill.shows_next_open:
+            raise EnvError(
+                "the observation 'next_open'",
+                f"with the fill {self.fill.name!r} nobody can know the next open when deciding",
+                "Leave it out, or use fill: cheat_on_open, which marks the run as optimistic.",
+            )
+        if not self.panel.tradable[self.first_bar :].any():
+            raise DataError(
+                f"the window of {self.panel.num_bars - self.panel.warmup} bars",
+                f"none of {', '.join(self.panel.assets)} can be traded in it",
+                "Choose another window, or other assets.",
+            )
+
     def parts(self) -> Iterable[SmallComponent]:
         """All of them."""
         terms = (named.term for named in self.terms)
         return (self.action, *self.builders, *terms, *self.terminations, *self.stages)
+
+    def identity(self) -> dict[str, Any]:
+        """The market and the parts, as plain data: what a saved state belongs to."""
+        times = self.panel.timestamps
+        return {
+            "assets": list(self.panel.assets),
+            "bars": [len(times), str(times[0]), str(times[-1])],
+            "parts": [f"{part.rl_kind}:{part.rl_alias}" for part in self.parts()],
+        }
 
     @property
     def tracks_cost(self) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor
 from alphaswarm_rl.core.contracts import EnvRequest, State, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.compiled_function import CompiledFunction
-from alphaswarm_rl.envs.episodes import START_STREAM, checked_request, checked_seed, matching
+from alphaswarm_rl.envs.episodes import START_STREAM, check_identity, checked_request, checked_seed, matching
 from alphaswarm_rl.envs.parts import Part
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.market.accounts_torch import TorchAccounts
@@ -40,7 +40,7 @@ _INFOS = (
     "turnover",
     "cost",
     "carry",
-    "step",
+    "step_idx",
     "timestamp",
     "improper_stop",
     "reason",
@@ -93,10 +93,11 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         self._accounts = TorchAccounts(self.market, self.trade, plan.costs, plan.margin)
         self._timestamps = backend.put(panel.timestamps.astype("datetime64[ns]").astype(np.int64))
         self._turbulence = (
-            None
-            if plan.turbulence_threshold is None
-            else self.market.market_features[:, panel.market_feature_names.index("turbulence")]
+            self.market.market_features[:, panel.market_feature_names.index("turbulence")]
+            if "turbulence" in panel.market_feature_names
+            else None
         )
+        self._info_names = _INFOS if self._turbulence is None else (*_INFOS, "turbulence")
         self._last_action = self._highest() if self._discrete else None
         self._phase = request.phase
         self._builders = range(1, 1 + len(names))
@@ -188,9 +189,9 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         step = self._step if self._graphs is None or out is None or final_out is None else self._graphs
         with torch.no_grad(), float64_by_default():
             rewards, terminated, truncated, ended, *rest = step(self._checked(actions), observations, final)
-        infos: dict[str, Any] = dict(zip(_INFOS, rest, strict=False))
+        infos: dict[str, Any] = dict(zip(self._info_names, rest, strict=False))
         infos["reward_terms"] = {
-            named.name: term for named, term in zip(self.plan.terms, rest[len(_INFOS) :], strict=True)
+            named.name: term for named, term in zip(self.plan.terms, rest[len(self._info_names) :], strict=True)
         }
         infos["_reason"] = infos["_final_obs"] = ended
         infos["final_obs"] = final
@@ -198,7 +199,7 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
 
     def _step(self, actions: Tensor, observations: Tensor, final: Tensor) -> tuple[Tensor, ...]:
         """Steps, writes the observations, and gives rewards, flags, infos and reward terms."""
-        count = 4 + len(_INFOS) + len(self.plan.terms)
+        count = 4 + len(self._info_names) + len(self.plan.terms)
         results = self._run([self._words, actions, *(self._state[name] for name in self._names)])
         before = self._view(dict(zip(self._names, results[count:], strict=True)))
         own = self._look_back(before, results[3], final)
@@ -242,12 +243,12 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
 
     def get_state(self) -> State:
         """Everything, as NumPy arrays of the names and types that the NumPy form has."""
-        return State(
-            {name: tensor.cpu().numpy().copy() for name, tensor in self._state.items()}, {"seed": self._seeded}
-        )
+        arrays = {name: tensor.cpu().numpy().copy() for name, tensor in self._state.items()}
+        return State(arrays, {"seed": self._seeded, "identity": self.plan.identity()})
 
     def set_state(self, state: State) -> None:
         """Continues from there, bit for bit on the same device."""
+        check_identity(state, self.plan.identity())
         found = {name: matching(state, name, tensor.cpu().numpy()) for name, tensor in self._state.items()}
         self._seed(checked_seed(state.data["seed"]))
         self._take_over(
@@ -295,7 +296,7 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         stages = range(len(self._parts) - len(self.plan.stages), len(self._parts))
         for index in (0, *stages):
             self._apply(index, view, own[index], wanted)
-        if self._turbulence is not None:
+        if self._turbulence is not None and self.plan.turbulence_threshold is not None:
             stop = self._turbulence[view.bar] >= self.plan.turbulence_threshold
             quiet = -view.positions if self.trade.way == "shares" else torch.zeros_like(wanted)
             wanted = _where(stop, quiet, wanted)
@@ -348,7 +349,7 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
 
     def _infos(self, view: View, reason: Tensor) -> tuple[Tensor, ...]:
         """In the order of their names."""
-        return (
+        infos = (
             view.value,
             view.portfolio_return,
             view.cash,
@@ -361,6 +362,7 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
             view.improper_stop,
             reason,
         )
+        return infos if self._turbulence is None else (*infos, self._turbulence[view.bar])
 
     def _restarted(self, words: Tensor, before: Tensors, ended: Tensor) -> Tensors:
         """The state after the step: ended episodes are followed by their next."""

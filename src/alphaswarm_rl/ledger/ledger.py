@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Self
@@ -24,6 +25,7 @@ from alphaswarm_rl.ledger.rows import (
     VersionRow,
 )
 from alphaswarm_rl.ledger.specs import PersistableSpec
+from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.settings import Settings
 
 
@@ -37,13 +39,17 @@ class Ledger:
         self.engine = engine
 
     @classmethod
-    def open(cls, settings: Settings) -> Self:
+    def open(cls, settings: Settings | None = None) -> Self:
         """The ledger of these settings; an empty database gets its tables now.
+
+        Args:
+            settings: Where it is; None reads the environment and the settings file, as `RLRuntime` does.
 
         Raises:
             LedgerError: The database cannot be used, or needs another version of the package.
         """
-        engine = open_engine(settings.database_url)
+        where = load_settings({}, os.environ) if settings is None else settings
+        engine = open_engine(where.database_url)
         try:
             ensure_ready(engine)
         except BaseException:

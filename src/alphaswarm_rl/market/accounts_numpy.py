@@ -31,6 +31,9 @@ class NumpyAccounts:
         trade: How that is meant.
         costs: What trading costs.
         margin: What may be owed.
+
+    Attributes:
+        closed: Units (n, A) that were closed by force in the step, by reason; a reason that closed nothing is not there.
     """
 
     def __init__(self, view: View, wanted: Array, trade: Trade, costs: CostModel, margin: Margin) -> None:
@@ -38,9 +41,11 @@ class NumpyAccounts:
         costs.check_volume(market.panel.volume)
         margin.check_costs(costs)
         self.view = view
+        self.closed: dict[str, Array] = {}
         self.wanted = wanted
         self.trade = trade
         self._lends = margin.lends
+        self._in_units = market.splits is not None and (trade.way == "shares" or trade.by_units)
         none = np.empty((0, 0))
         self._rates = np.array(costs.rates(market.panel.periods_per_year))
         # Kernels that need no volume are spared it.
@@ -74,11 +79,17 @@ class NumpyAccounts:
         before it too: what happens inside the bar comes first.
         """
         view, market = self.view, self.view.market
+        self.closed.clear()
         if not market.fill.lag:
             self._fill(*self._fills)
         view.bar += 1
         if self._adjusts is not None:
             orders.adjust_rows(*self._adjusts)
+        if self._in_units and market.fill.lag:
+            # Units that were ordered before a split are that many more after it.
+            self.wanted *= (
+                market.splits[view.bar] if self.trade.way == "shares" else market.splits[view.bar, self.trade.asset]
+            )
         if market.fill.lag and market.fill.price == "close" and exits is not None:
             self._exit_and_fill(exits)
         elif market.fill.lag:
@@ -86,10 +97,10 @@ class NumpyAccounts:
         if exits is not None:
             self._exit(exits())
         if market.ends is not None:
-            self._close(self._nobody, market.ends, view.bar, market.close, self._volume)
+            self._close("asset_end", self._nobody, market.ends, view.bar, market.close, self._volume)
         orders.mark_rows(*self._marks)
         if self._lends and np.count_nonzero(view.called):
-            self._close(view.called, self._no_ends, view.bar, market.close, self._volume)
+            self._close("margin_call", view.called, self._no_ends, view.bar, market.close, self._volume)
             view.value[:] = np.where(view.called, view.cash + (view.positions * view.close).sum(axis=-1), view.value)
 
     @cached_property
@@ -124,15 +135,18 @@ class NumpyAccounts:
         ends = np.zeros(prices.shape, np.bool_)
         ends[leaving, asset] = True
         volume = self._volume if self._volume.size == 0 else self._volume[view.bar]
-        self._close(self._nobody, ends, np.arange(view.n), prices, volume)
+        self._close("bracket", self._nobody, ends, np.arange(view.n), prices, volume)
 
-    def _close(self, who: Array, ends: Array, rows: Array, prices: Array, volume: Array) -> None:
+    def _close(self, reason: str, who: Array, ends: Array, rows: Array, prices: Array, volume: Array) -> None:
         """Closes assets that end at these rows, and everything that trades in some accounts."""
         view = self.view
         account = (0, view.n, view.cash, view.positions)
         tradable = view.market.tradable if rows is view.bar else ends
         market = (ends, rows, prices, tradable, volume, self._rates)
         orders.close_rows(*account, who, *market, self._cost, self._traded)
+        if not np.count_nonzero(self._traded):
+            return
+        self.closed[reason] = self.closed.get(reason, 0.0) + self._traded
         view.cost += self._cost
         view.traded += self._traded
         before = np.where(view.value_before > 0, view.value_before, np.inf)

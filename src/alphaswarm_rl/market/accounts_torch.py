@@ -40,6 +40,7 @@ class TorchAccounts:
         self.trade = trade
         self.margin = margin
         self.rates = costs.rates(market.panel.periods_per_year)
+        self._in_units = market.splits is not None and (trade.way == "shares" or trade.by_units)
         # Kernels that need no volume are spared it.
         self._volume = market.volume if costs.impact > 0 else None
         self._trade_shares, self._trade_to_weights, self._mark = _traders(self.rates, margin, market.close.device)
@@ -60,6 +61,10 @@ class TorchAccounts:
             self._fill(view, wanted)
         view.bar = view.bar + 1
         self._adjust(view)
+        if self._in_units and fill.lag:
+            # Units that were ordered before a split are that many more after it.
+            splits = self.market.splits[view.bar]
+            wanted = wanted * (splits if self.trade.way == "shares" else splits[:, self.trade.asset])
         if fill.lag and fill.price == "close" and exits is not None:
             self._exit_and_fill(view, wanted, exits)
         elif fill.lag:

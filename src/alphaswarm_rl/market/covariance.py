@@ -9,10 +9,18 @@ import numpy as np
 from alphaswarm_rl.market.panel import Array, MarketPanel
 
 
-def bar_returns(close: Array) -> Array:
-    """Simple returns from bar t - 1 to bar t, (T, A); NaN at the first bar and until an asset has two prices."""
-    out = np.full(close.shape, np.nan)
-    out[1:] = close[1:] / close[:-1] - 1.0
+def bar_returns(panel: MarketPanel) -> Array:
+    """Simple returns from bar t - 1 to bar t, (T, A); NaN at the first bar and until an asset has two prices.
+
+    Where prices do not contain splits and dividends, they are counted here: what a holder has at t over t - 1.
+    """
+    worth = panel.close
+    if not panel.adjusted and panel.splits is not None:
+        worth = worth * panel.splits
+    if not panel.adjusted and panel.dividends is not None:
+        worth = worth + panel.dividends * (1.0 if panel.splits is None else panel.splits)
+    out = np.full(panel.close.shape, np.nan)
+    out[1:] = worth[1:] / panel.close[:-1] - 1.0
     return out
 
 
@@ -27,7 +35,7 @@ def covariance(panel: MarketPanel, lookback: int = 252, at: Sequence[int] | Arra
     Returns:
         (len(at), A, A) float64; 0 for an asset that has no price at all those bars, and before there are enough bars.
     """
-    change = bar_returns(panel.close)
+    change = bar_returns(panel)
     started = np.isnan(panel.close).sum(axis=0)
     bars = np.arange(panel.num_bars) if at is None else np.asarray(at, dtype=np.int64)
     out = np.zeros((len(bars), panel.num_assets, panel.num_assets))

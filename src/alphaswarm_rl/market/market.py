@@ -71,6 +71,10 @@ def market_of(panel: MarketPanel, fill: FillPolicy, backend: Backend) -> Market:
     ended = np.flatnonzero((panel.last_bar >= 0) & (panel.last_bar < panel.num_bars - 1))
     ends[panel.last_bar[ended], ended] = True
     price = fill_prices(fill, opens, closes)
+    tradable = panel.tradable
+    if fill.lag == 0 and len(ended):
+        # At the close of its last bar an asset is closed: nobody can buy it there any more.
+        tradable = tradable & ~ends
     # Prices that already contain dividends and splits must not pay them a second time.
     actions = (None, None) if panel.adjusted else (panel.dividends, panel.splits)
     return Market(
@@ -79,7 +83,7 @@ def market_of(panel: MarketPanel, fill: FillPolicy, backend: Backend) -> Market:
         backend=backend,
         close=close,
         fill_price=close if price is closes else put(price),
-        tradable=put(panel.tradable),
+        tradable=put(tradable),
         volume=None if panel.volume is None else put(panel.volume),
         ends=put(ends) if len(ended) else None,
         dividends=None if actions[0] is None or not actions[0].any() else put(actions[0]),

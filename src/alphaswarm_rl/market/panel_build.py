@@ -43,6 +43,15 @@ def assemble(bars: DenseBars, **options: Unpack[PanelOptions]) -> MarketPanel:
     present = ~np.isnan(raw)
     source = np.maximum.accumulate(np.where(present, np.arange(length)[:, None], -1), axis=0)
     close = np.where(source >= 0, np.take_along_axis(raw, np.maximum(source, 0), axis=0), np.nan)
+    splits = None
+    if "splits" in bars.columns:
+        # Sources write 0 on days without a split, and a share stays one share then.
+        splits = np.nan_to_num(bars.columns["splits"], nan=1.0)
+        splits = np.where(splits == 0, 1.0, splits)
+        # A price that is carried over a split is that of the new units.
+        units = np.cumprod(splits, axis=0)
+        since = np.take_along_axis(units, np.maximum(source, 0), axis=0)
+        close = close * np.where(units == since, 1.0, since / units)
     columns: dict[str, Any] = {
         name: np.where(present, bars.columns[name], close) for name in ("open", "high", "low") if name in bars.columns
     }
@@ -50,10 +59,8 @@ def assemble(bars: DenseBars, **options: Unpack[PanelOptions]) -> MarketPanel:
         columns["volume"] = np.where(present, bars.columns["volume"], 0.0)
     if "dividends" in bars.columns:
         columns["dividends"] = np.nan_to_num(bars.columns["dividends"], nan=0.0)
-    if "splits" in bars.columns:
-        # Sources write 0 on days without a split, and a share stays one share then.
-        splits = np.nan_to_num(bars.columns["splits"], nan=1.0)
-        columns["splits"] = np.where(splits == 0, 1.0, splits)
+    if splits is not None:
+        columns["splits"] = splits
     dtype = np.dtype(options.get("feature_dtype", "float32"))
     given = options.get("periods_per_year")
     panel = MarketPanel(

@@ -47,6 +47,27 @@ def check_bars(columns: Mapping[str, Array], place: Place) -> None:
                 f"the high {high.flat[bad[0]]:g} is below the low {low.flat[bad[0]]:g}",
                 "Mend the bar, or drop it: a missing bar is a gap.",
             )
+    _refuse_outside(columns, present, place)
+
+
+#: Opens and closes beyond high and low by more than this part are no rounding.
+_BEYOND = 1e-3
+
+
+def _refuse_outside(columns: Mapping[str, Array], present: Array, place: Place) -> None:
+    for name in ("open", "close"):
+        for bound, sign in (("high", 1.0), ("low", -1.0)):
+            if name not in columns or bound not in columns:
+                continue
+            values, limits = columns[name], columns[bound]
+            bad = np.flatnonzero(present & (sign * (values - limits) > _BEYOND * limits))
+            if len(bad):
+                raise DataError(
+                    f"{place(int(bad[0]))}, columns {name!r} and {bound!r}",
+                    f"the {name} {values.flat[bad[0]]:g} is {'above' if sign > 0 else 'below'} the {bound} "
+                    f"{limits.flat[bad[0]]:g}",
+                    "Mend the bar, or drop it: a missing bar is a gap.",
+                )
 
 
 _PRICE = ("it is not a price: prices are positive and finite", "Mend it, or leave it empty: a missing bar is a gap.")

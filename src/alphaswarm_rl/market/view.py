@@ -143,8 +143,9 @@ class View:
 
     @property
     def portfolio_return(self) -> Any:
-        """Relative change of the equity in the step, (n,); -1 where there was none before."""
-        return self.value / self.xp.where(self.value_before > 0, self.value_before, self.xp.inf) - 1.0
+        """Relative change of the equity in the step, (n,); 0 where there was none before."""
+        before = self.xp.where(self.value_before > 0, self.value_before, self.xp.inf)
+        return (self.value - self.value_before) / before
 
     def take(self, table: Any, out: Any) -> None:
         """Writes row `bar[i]` of a table (T, C) to `out[i]`, (n, C)."""

@@ -47,7 +47,7 @@ class LookbackStack(ObservationBuilder):
         if self.config.price_returns:
             from alphaswarm_rl.market.covariance import bar_returns
 
-            change = np.nan_to_num(bar_returns(panel.close), nan=0.0)
+            change = np.nan_to_num(bar_returns(panel), nan=0.0)
             table = np.concatenate([table, change[:, :, None].astype(panel.dtype)], axis=2)
         return {"table": table.reshape(panel.num_bars, -1)}
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.market.unit_factor import unit_factor
 
 Piece = Literal["cash", "prices", "holdings", "value", "drawdown", "time_left"]
 
@@ -37,6 +39,12 @@ class PortfolioState(ObservationBuilder):
             found += [piece] if per_asset is None else [f"{per_asset}:{asset}" for asset in panel.assets]
         return tuple(found)
 
+    def prepare(self, panel: Any) -> dict[str, Any]:
+        """Prices of the first bar's units, where splits change what a unit is."""
+        if "prices" not in self.config.pieces or panel.adjusted or panel.splits is None or (panel.splits == 1).all():
+            return {}
+        return {"prices": np.nan_to_num(panel.close, nan=0.0) * unit_factor(panel)}
+
     def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
         """Writes the pieces side by side."""
         left, assets, raw = 0, view.market.assets, self.config.raw
@@ -46,7 +54,7 @@ class PortfolioState(ObservationBuilder):
                 if raw:
                     view.take(view.market.close, prices)
                 else:
-                    view.take_growth(view.market.close, prices)
+                    view.take_growth(state.get("prices", view.market.close), prices)
                 left += assets
             elif piece == "holdings":
                 holdings = out[:, left : left + assets]
@@ -62,7 +70,7 @@ class PortfolioState(ObservationBuilder):
     def _number(self, piece: Piece, view: Any) -> Any:
         raw = self.config.raw
         if piece == "cash":
-            return view.cash if raw else view.cash / view.value
+            return view.cash if raw else view.cash / view.xp.where(view.value > 0, view.value, view.xp.inf)
         if piece == "value":
             return view.value if raw else view.value / view.initial_cash - 1.0
         if piece == "drawdown":

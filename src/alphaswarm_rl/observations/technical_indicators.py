@@ -54,7 +54,9 @@ class TechnicalIndicators(ObservationBuilder):
             raise DataError(
                 "the panel's features",
                 f"the observation {self.rl_alias!r} shows them and there are none",
-                "Add features to the data pipeline, such as features: [macd, rsi_30], or leave the observation out.",
+                "Add some: in a spec by the data pipeline's features: [macd, rsi_30], in Python by "
+                "data_pipelines.features.add_indicators(panel, ['macd', 'rsi_30']); or choose another observation, "
+                "such as {class: portfolio_state}.",
             )
         index = feature_indices(panel, chosen, shown_by=self.rl_alias, remedy="Add it to the data pipeline's features.")
         assets, width = range(panel.num_assets), len(panel.feature_names)

@@ -27,5 +27,6 @@ class SlippagePenalty(RewardTerm):
 
     def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
         """Writes the penalty."""
-        notional = view.xp.sum(view.xp.abs(view.traded) * view.fill_price, axis=-1)
+        # Not of `traded`: what was bought and sold inside one bar is nothing there.
+        notional = view.turnover * view.value_before
         out[...] = -self.config.scale * self.config.bps * 1e-4 * notional

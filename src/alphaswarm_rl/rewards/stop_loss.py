@@ -8,7 +8,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.rewards.unit_factor import unit_factor
+from alphaswarm_rl.market.unit_factor import unit_factor
 
 
 class StopLoss(RewardTerm):

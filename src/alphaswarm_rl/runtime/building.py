@@ -15,6 +15,9 @@ from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.envs.trading_plan import TradingPlan
+from alphaswarm_rl.ledger import RunRow
+from alphaswarm_rl.market.calendar import shown
 from alphaswarm_rl.runtime.market_data import MarketData
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
 from alphaswarm_rl.spec.sections import TrainingSpec
@@ -106,6 +109,27 @@ class Builder:
         """SHA-256 of the bars of that window with their warm-up; None where the environment makes its own."""
         return self.env.data_fingerprint(window) if self.data is None else self.data.raw(window).fingerprint
 
+    def dates_played(self, env: AnyVectorEnv, window: Window) -> tuple[str | None, str | None]:
+        """The first and the last bar that an evaluation in that environment trades; the window's dates without bars."""
+        if self.data is None:
+            return window.start, window.end
+        panel, plan = self.data.raw(window), getattr(env.unwrapped, "plan", None)
+        first = plan.first_bar if isinstance(plan, TradingPlan) else panel.warmup
+        return shown(panel.timestamps[first]), shown(panel.timestamps[-1])
+
+    def has_other_bars(self, trained: RunRow, window: Window) -> bool:
+        """Whether the bars of a training window are not those that the run saw; not asked of bars that seeds make.
+
+        Args:
+            trained: The run that was trained on them.
+            window: Its training window.
+        """
+        if self.data is None:
+            return self.env.data_fingerprint(window) != trained.data_fingerprint
+        if self.data.drawn_by_the_run and self.seed != trained.seed:
+            return False
+        return self.data.fingerprint(window) != trained.data_fingerprint
+
     def in_sample(self, window: Window, training: TrainingSpec | None = None) -> bool | None:
         """Whether an evaluation on those dates sees what training or validation saw; None where nobody can know.
 
@@ -118,13 +142,20 @@ class Builder:
         seen = training_windows(training or self.spec.training)
         return self.env.in_sample(window, seen) if self.data is None else self.data.overlaps(window, seen)
 
-    def notices(self, *, judges: bool) -> list[str]:
+    def notices(self, *, judges: bool, windows: Mapping[str, Window] | None = None) -> list[str]:
         """What the user should know about how things were resolved.
 
         Args:
             judges: Whether there will be an evaluation.
+            windows: The windows that will be played, by name.
         """
-        return [*self.env.notices(), *(self._left_out_of_evaluation() if judges else ())]
+        left_out = self._left_out_of_evaluation() if judges else ()
+        of_data = (
+            []
+            if self.data is None
+            else [note for name, window in (windows or {}).items() for note in self.data.notices(name, window)]
+        )
+        return [*self.env.notices(), *left_out, *of_data]
 
     def fit_preprocessing(self, env: AnyVectorEnv) -> None:
         """Fits what must be fitted before training, on an environment of its own."""

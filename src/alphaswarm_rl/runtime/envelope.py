@@ -40,6 +40,7 @@ class RunResult:
     checkpoint: str | None
     checkpoint_sha256: str | None
     best_checkpoint: str | None
+    judged: str | None
     halt_reason: str | None
     notices: list[str] = field(default_factory=list)
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -96,7 +97,7 @@ def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[S
 def finish(ledger: Ledger, scope: RunScope, *, metrics: dict[str, Any], timesteps: int, **columns: Any) -> None:
     """Ends a run as it ended: halted when a halt was asked for, completed otherwise."""
     halted = scope.watcher.reason
-    ledger.finish_run(
+    row = ledger.finish_run(
         scope.run.id,
         "halted" if halted else "completed",
         timesteps=timesteps,
@@ -111,7 +112,9 @@ def finish(ledger: Ledger, scope: RunScope, *, metrics: dict[str, Any], timestep
     if halted:
         scope.bus.emit("halted", reason=halted, timesteps=timesteps)
     else:
-        scope.bus.emit("done", timesteps=timesteps, metrics=metrics)
+        judged = _judged(row)
+        which = {} if judged is None else {"judged": judged, "best_checkpoint": row.best_checkpoint}
+        scope.bus.emit("done", timesteps=timesteps, **which, metrics=metrics)
 
 
 def result_of(run: RunRow) -> RunResult:
@@ -130,10 +133,16 @@ def result_of(run: RunRow) -> RunResult:
         checkpoint=run.checkpoint,
         checkpoint_sha256=run.checkpoint_sha256,
         best_checkpoint=run.best_checkpoint,
+        judged=_judged(run),
         halt_reason=run.halt_reason,
         notices=list(run.notices or []),
         overrides=dict(run.overrides or {}),
     )
+
+
+def _judged(run: RunRow) -> str | None:
+    """Which model the metrics of a training run are of; judging verbs say it by their checkpoint."""
+    return "last checkpoint" if run.target == "train" and "episodes" in (run.result_summary or {}) else None
 
 
 def refuse_if_halted(ledger: Ledger, run_id: str | None) -> None:

@@ -94,11 +94,18 @@ _LEVELS = {
 }
 
 
+#: Metrics of an evaluation that say nothing beside the mean where there was one episode.
+SPREAD = ("std_reward", "min_reward", "max_reward")
+
+
 def log_sink(event: Event) -> None:
     """Writes an event as a log line: checkpoints, evaluations and the end at info, the rest at debug."""
     level = _LEVELS.get(event.stage, logging.DEBUG)
     if _log.isEnabledFor(level):
-        details = ", ".join(f"{name} {_short(value)}" for name, value in event.payload.items() if name != "traceback")
+        hidden = {"traceback", *(SPREAD if event.payload.get("episodes") == 1 else ())}
+        if event.stage == "done":
+            hidden.add("metrics")  # the line of the evaluation has just said them
+        details = ", ".join(f"{name} {_short(value)}" for name, value in event.payload.items() if name not in hidden)
         _log.log(level, "run %s: %s (%s)", event.run_id[:8], event.stage, details)
 
 

@@ -16,6 +16,7 @@ from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
 from alphaswarm_rl.runtime.opening import (
     RunContext,
+    TrainedOn,
     check_request,
     component_drift,
     create_run,
@@ -25,7 +26,7 @@ from alphaswarm_rl.runtime.opening import (
     start,
 )
 from alphaswarm_rl.runtime.rollout import evaluate_learner
-from alphaswarm_rl.runtime.selection import Selection, trained_by
+from alphaswarm_rl.runtime.selection import Selection, trained_by, trainer_of
 from alphaswarm_rl.runtime.training import record_evaluation
 from alphaswarm_rl.spec import RLExperimentSpec
 
@@ -109,6 +110,14 @@ def _version(ledger: Ledger, spec: RLExperimentSpec, parent: RunRow | None, *, s
     return version
 
 
+def _trained_on(spec: RLExperimentSpec, ledger: Ledger, loaded: LoadedCheckpoint) -> TrainedOn | None:
+    """The training behind a checkpoint; None where nobody knows it, or where it had other data by its spec."""
+    run, trained = trainer_of(ledger, loaded.checkpoint.path), trained_by(loaded)
+    if run is None or (trained.data_pipeline, trained.universe) != (spec.data_pipeline, spec.universe):
+        return None
+    return TrainedOn(run, trained.training.window)
+
+
 def _roll_out(
     context: RunContext,
     ledger: Ledger,
@@ -122,7 +131,15 @@ def _roll_out(
     episodes = arguments.episodes or judged.episodes
     deterministic = judged.deterministic if arguments.deterministic is None else arguments.deterministic
     trained = context.spec.training if loaded is None else trained_by(loaded).training
-    builder = start(context, ledger, scope, window, others=training_windows(trained), judges=True)
+    builder = start(
+        context,
+        ledger,
+        scope,
+        {"evaluation" if verb == "evaluate" else "replay": window},
+        others=training_windows(trained),
+        judges=True,
+        trained_on=None if loaded is None else _trained_on(context.spec, ledger, loaded),
+    )
     if loaded is not None:
         builder.restore_data(loaded.states)
     num_envs = min(episodes, context.spec.training.n_envs)
@@ -144,6 +161,7 @@ def _roll_out(
             deterministic=deterministic,
             in_sample=builder.in_sample(window, trained),
             seed=derived_seed(run.seed, "evaluate"),
+            dates=builder.dates_played(env, window),
             halt=scope.watcher,
             record_frames=judged.render,
         )

@@ -10,8 +10,11 @@ import numpy as np
 from alphaswarm_rl.core.contracts import DataRequest, State
 from alphaswarm_rl.core.kinds import DataPipeline
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.market.calendar import moment
-from alphaswarm_rl.market.panel import MarketPanel
+from alphaswarm_rl.market.calendar import moment, shown
+from alphaswarm_rl.market.panel import FEWEST_BARS, MarketPanel
+
+#: How many assets a notice names.
+_MOST_NAMED = 10
 
 
 class MarketData:
@@ -68,6 +71,39 @@ class MarketData:
         """Takes over what a checkpoint says was learnt in training."""
         self._fitted = fitted
         self._seen.clear()
+
+    @property
+    def drawn_by_the_run(self) -> bool:
+        """Whether the bars are made from the run's seed, so that another seed means other bars."""
+        return getattr(self.pipeline.config, "seed", 0) is None
+
+    def fingerprint(self, window: Window) -> str | None:
+        """SHA-256 of the bars of a window; None where the data has no such bars."""
+        first, stop = _range(self.load((window,)), window)
+        return self.raw(window).fingerprint if stop - first >= FEWEST_BARS else None
+
+    def notices(self, name: str, window: Window) -> list[str]:
+        """What is not there of a window: dates that the data does not reach, and assets without a bar.
+
+        Args:
+            name: What the window is called.
+            window: Its dates.
+        """
+        bars, cut = self.load((window,)), self.raw(window)
+        # Weekends and holidays are no lack of data: a window may stick out as far as bars are ever apart.
+        apart = np.diff(bars.timestamps).max()
+        first, last = bars.timestamps[bars.warmup], bars.timestamps[-1]
+        found = []
+        if window.start is not None and moment(window.start) < first - apart:
+            found.append(f"the {name} window starts at {window.start} and the data at {shown(first)}")
+        if window.end is not None and moment(window.end) > last + apart:
+            found.append(f"the {name} window ends at {window.end} and the data at {shown(last)}")
+        traded = cut.tradable[cut.warmup :].any(axis=0)
+        absent = [asset for asset, has_bars in zip(cut.assets, traded, strict=True) if not has_bars]
+        if absent:
+            others = f" and {len(absent) - _MOST_NAMED} others" if len(absent) > _MOST_NAMED else ""
+            found.append(f"no bar of {', '.join(absent[:_MOST_NAMED])}{others} in the {name} window")
+        return found
 
     def overlaps(self, window: Window, others: Iterable[Window]) -> bool:
         """Whether any bar that may be traded in the window is one of the others'; warm-up bars do not count."""

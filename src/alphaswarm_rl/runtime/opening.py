@@ -99,8 +99,23 @@ def check_request(context: RunContext, window: Window) -> None:
         )
 
 
+@dataclass(frozen=True)
+class TrainedOn:
+    """The training behind a policy that is judged: its run, and the window it saw."""
+
+    run: RunRow
+    window: Window
+
+
 def start(
-    context: RunContext, ledger: Ledger, scope: RunScope, window: Window, *, others: tuple[Window, ...], judges: bool
+    context: RunContext,
+    ledger: Ledger,
+    scope: RunScope,
+    windows: Mapping[str, Window],
+    *,
+    others: tuple[Window, ...],
+    judges: bool,
+    trained_on: TrainedOn | None = None,
 ) -> Builder:
     """The builder of a run, after its first two events; data that changed since the run began are refused.
 
@@ -108,11 +123,12 @@ def start(
         context: What is run where.
         ledger: Where the row is.
         scope: The run.
-        window: Its own window.
-        others: The windows whose bars it needs beside its own.
+        windows: The windows it plays, by name, its own first.
+        others: The windows whose bars it needs beside those.
         judges: Whether there will be an evaluation.
+        trained_on: Whose bars the policy was trained on, where they may be compared with today's.
     """
-    run = scope.run
+    run, window = scope.run, next(iter(windows.values()))
     scope.bus.emit(
         "start",
         target=run.target,
@@ -122,7 +138,7 @@ def start(
         seed=run.seed,
     )
     builder = context.builder(seed=run.seed, device=resolve_device(run.device))
-    builder.load_data((window, *others))
+    builder.load_data((*windows.values(), *others))
     fingerprint = builder.data_fingerprint(window)
     if run.resumed and fingerprint != run.data_fingerprint:
         raise RunError(
@@ -130,8 +146,11 @@ def start(
             "its data have changed since it began",
             "Put the data back, or train the spec again: rl train.",
         )
+    found = builder.notices(judges=judges, windows=windows)
+    if trained_on is not None and builder.has_other_bars(trained_on.run, trained_on.window):
+        found.append(f"the bars of the training window are not those that run {trained_on.run.id} was trained on")
     noticed = run.notices or []
-    notices = [*noticed, *(note for note in builder.notices(judges=judges) if note not in noticed)]
+    notices = [*noticed, *(note for note in found if note not in noticed)]
     ledger.update_run(run.id, data_fingerprint=fingerprint, notices=notices)
     scope.bus.emit(
         "data.loaded",

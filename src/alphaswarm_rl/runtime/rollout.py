@@ -25,6 +25,7 @@ class Evaluation:
         returns: Sum of the rewards of each episode.
         lengths: Steps of each episode.
         in_sample: Whether it saw data of training or validation.
+        dates: The first and the last bar that it traded, or the dates it was given; None where there are none.
         frames: Pictures of the first episode, where they were asked for.
         accounts: How the account did in each episode, where there is one.
     """
@@ -32,6 +33,7 @@ class Evaluation:
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     in_sample: bool | None
+    dates: tuple[str | None, str | None] = (None, None)
     frames: tuple[np.ndarray[Any, Any], ...] = ()
     accounts: tuple[Mapping[str, float], ...] = ()
 
@@ -48,6 +50,8 @@ class Evaluation:
             "total_reward": float(returns.sum()),
             "mean_length": float(np.mean(self.lengths)),
             "in_sample": self.in_sample,
+            "window_start": self.dates[0],
+            "window_end": self.dates[1],
             **self._portfolio,
         }
 
@@ -66,6 +70,7 @@ def evaluate_learner(
     deterministic: bool,
     in_sample: bool | None,
     seed: int,
+    dates: tuple[str | None, str | None] = (None, None),
     halt: HaltToken | None = None,
     record_frames: bool = False,
 ) -> Evaluation | None:
@@ -120,6 +125,7 @@ def evaluate_learner(
         tuple(returns.tolist()),
         tuple(lengths.tolist()),
         in_sample,
+        dates,
         tuple(frames),
         tuple(accounts[episode] for episode in sorted(accounts)),
     )

@@ -18,6 +18,7 @@ from alphaswarm_rl.runtime.envelope import RunFailed, RunResult
 from alphaswarm_rl.runtime.events import Sink
 from alphaswarm_rl.runtime.fingerprints import torch_threads
 from alphaswarm_rl.runtime.opening import RunContext
+from alphaswarm_rl.runtime.selection import Verb, latest_for
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refuse_verb
 
@@ -68,6 +69,7 @@ class RLRuntime:
         progress: bool = False,
         sinks: Sequence[Sink] = (),
         frames: Mapping[str, Any] | None = None,
+        verb: Verb | None = None,
     ) -> RLRuntime:
         """The runtime of a stored run: its pinned version, whatever the files say today.
 
@@ -78,10 +80,11 @@ class RLRuntime:
             progress: Whether a progress bar is shown on standard error.
             sinks: More receivers of the run's events.
             frames: Data frames for the data pipeline `frame`, by name; no run keeps them.
+            verb: What the run is wanted for: `latest` is then the newest that the verb can use, else the newest of all.
         """
         settings = load_settings({}, os.environ) if settings is None else settings
         with Ledger.open(settings) as ledger:
-            row = ledger.run(run)
+            row = latest_for(ledger, verb) if run == "latest" and verb is not None else ledger.run(run)
             version = ledger.version(row.version_id)
         spec = RLExperimentSpec.from_data(version.payload, source=f"stored version {version.id}", stored=True)
         if spec.spec_hash != version.spec_hash:
@@ -156,7 +159,7 @@ class RLRuntime:
     ) -> RunResult:
         refuse_verb(self.spec, verb)
         with _one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
-            parent = self._run if run is None else ledger.run(run)
+            parent = self._run if run is None else latest_for(ledger, verb) if run == "latest" else ledger.run(run)
             return judging.judge(self._context, ledger, verb, parent, arguments, strict=strict)
 
 

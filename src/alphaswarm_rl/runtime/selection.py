@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
-from alphaswarm_rl.core.errors import CheckpointError, RunError
+from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, RunError
 from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.ledger.runs import RESUMABLE
 from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.spec import RLExperimentSpec
+
+#: What a stored run is wanted for.
+Verb = Literal["resume", "evaluate", "replay"]
 
 #: The parts of a spec that a policy depends on.
 _OF_THE_POLICY = ("env", "obs", "observation", "action", "agent")
@@ -117,11 +123,48 @@ def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
 
 def sha256_of_folder(ledger: Ledger, path: Path) -> str | None:
     """The checksum that the ledger holds of a checkpoint folder; None where it is of no run it knows."""
-    folder = path.resolve()
-    runs = [
-        run for run in ledger.runs(target="train", limit=None, include_removed=True) if run.id == folder.parent.name
-    ]
-    return recorded_sha256(ledger, runs[0], folder) if runs else None
+    run = trainer_of(ledger, path)
+    return None if run is None else recorded_sha256(ledger, run, path.resolve())
+
+
+def trainer_of(ledger: Ledger, path: Path) -> RunRow | None:
+    """The training run that wrote a checkpoint folder; None where the ledger knows none."""
+    run_id = path.resolve().parent.name
+    runs = ledger.runs(target="train", limit=None, include_removed=True)
+    return next((run for run in runs if run.id == run_id), None)
+
+
+def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
+    """The newest run that a verb can use.
+
+    Args:
+        ledger: Where runs are looked up.
+        verb: resume takes a stopped training run that has a checkpoint; the others a run with a checkpoint, or one of
+            an agent that needs none.
+    """
+    if verb == "resume":
+        usable, none = _can_go_on, "no training run has stopped with a checkpoint"
+    else:
+        usable, none = partial(_can_be_judged, ledger), "no run has a checkpoint or an agent that needs none"
+    found = next((run for run in ledger.runs(limit=None) if usable(run)), None)
+    if found is None:
+        raise RunError(f"the latest run to {verb}", none, "See: rl runs list. Or train one: rl train SPEC.")
+    return found
+
+
+def _can_go_on(run: RunRow) -> bool:
+    return run.target == "train" and run.status in RESUMABLE and run.checkpoint is not None
+
+
+def _can_be_judged(ledger: Ledger, run: RunRow) -> bool:
+    if run.checkpoint is not None:
+        return Path(run.checkpoint).is_dir()
+    payload = ledger.version(run.version_id).payload
+    try:
+        agent = RLExperimentSpec.from_data(payload, stored=True).agent
+        return agent is not None and not agent.build().trains
+    except AlphaSwarmError:  # a version that this code cannot read is none that it can run
+        return False
 
 
 def _refuse_removed(run: RunRow) -> None:

@@ -57,9 +57,13 @@ def resume(context: RunContext, ledger: Ledger, run_id: str) -> RunResult:
 def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | None) -> RunResult:
     training, judged = context.spec.training, context.spec.evaluation
     judges = judged.episodes > 0
-    others = (*training_windows(training), *((judged.window,) if judges else ()))
+    windows = {"training": training.window}
+    if training.eval_during_training:
+        windows["validation"] = training.validation_window
+    if judges:
+        windows["evaluation"] = judged.window
     with run_scope(ledger, run, context.settings, context.sinks) as scope:
-        builder = start(context, ledger, scope, training.window, others=others, judges=judges)
+        builder = start(context, ledger, scope, windows, others=training_windows(training), judges=judges)
         loaded = None if stopped is None else _last_checkpoint(stopped)
         if loaded is not None:
             builder.restore_data(loaded.states)
@@ -134,7 +138,13 @@ def _train_and_judge(
             f"trained {learner.timesteps - total} transitions more than {total}: rollouts and vector steps are whole"
         )
         ledger.update_run(scope.run.id, notices=[*(ledger.run(scope.run.id).notices or []), notice])
-    finish(ledger, scope, metrics=metrics, timesteps=learner.timesteps, in_sample=in_sample)
+    finish(
+        ledger,
+        scope,
+        metrics=metrics,
+        timesteps=learner.timesteps,
+        in_sample=in_sample,
+    )
 
 
 def _restore(

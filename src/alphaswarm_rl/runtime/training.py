@@ -12,6 +12,7 @@ from typing import Any
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
+from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import EvaluationPhase, Ledger
 from alphaswarm_rl.runtime.building import Builder, is_stateful, load_preprocessing, preprocessing_state
 from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint
@@ -222,7 +223,7 @@ class TrainingSession:
                 phase="evaluate",
                 window=window,
             )
-        evaluation = self._evaluate(self._validation_env, "validation", in_sample=self.builder.in_sample(window))
+        evaluation = self._evaluate(self._validation_env, "validation", window)
         if evaluation is None:
             return
         self._validated_at = self.learner.timesteps
@@ -252,14 +253,12 @@ class TrainingSession:
             render=spec.evaluation.render,
         )
         try:
-            return self._evaluate(
-                env, "evaluate", in_sample=self.builder.in_sample(window), render=spec.evaluation.render
-            )
+            return self._evaluate(env, "evaluate", window, render=spec.evaluation.render)
         finally:
             env.close()
 
     def _evaluate(
-        self, env: AnyVectorEnv, phase: EvaluationPhase, *, in_sample: bool | None, render: bool = False
+        self, env: AnyVectorEnv, phase: EvaluationPhase, window: Window, *, render: bool = False
     ) -> Evaluation | None:
         load_preprocessing(env, preprocessing_state(self.env.env))
         started = datetime.now(UTC)
@@ -269,8 +268,9 @@ class TrainingSession:
                 env,
                 episodes=self.spec.evaluation.episodes,
                 deterministic=self.spec.evaluation.deterministic,
-                in_sample=in_sample,
+                in_sample=self.builder.in_sample(window),
                 seed=derived_seed(self.builder.seed, phase),
+                dates=self.builder.dates_played(env, window),
                 halt=self.watcher,
                 record_frames=render,
             )

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import RLComponent
-from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.errors import AlphaSwarmError, SpecError
 from alphaswarm_rl.core.hashing import canonical_fields, canonical_json, plain_fields, sha256_text
 from alphaswarm_rl.core.model import FrozenModel, explain
+from alphaswarm_rl.core.presets import load_preset
 from alphaswarm_rl.core.refs import ComponentRef, walk_refs
 from alphaswarm_rl.core.yaml import dump_yaml, load_yaml, load_yaml_file
 from alphaswarm_rl.spec.refs import (
@@ -162,7 +164,7 @@ class RLExperimentSpec(FrozenModel):
         try:
             return cls.model_validate(dict(data), context={"stored": stored})
         except ValidationError as error:
-            raise SpecError(source, explain(error, cls), "See every field: rl spec show cartpole_ppo.") from error
+            raise SpecError(source, explain(error, cls), f"See every field: rl spec show {_like(data)}.") from error
 
     @classmethod
     def from_yaml_str(cls, text: str, *, source: str = "spec") -> RLExperimentSpec:
@@ -227,3 +229,20 @@ class RLExperimentSpec(FrozenModel):
 def _version(ref: ComponentRef) -> int:
     cls: type[RLComponent] = ref.resolve()[0]
     return cls.rl_version
+
+
+def _like(data: Mapping[str, Any]) -> str:
+    """The preset that shows the fields of a spec such as this one, which is wrong somewhere."""
+    return "my_first_rl" if data.get("data_pipeline") is not None or _trades(data.get("env")) else "cartpole_ppo"
+
+
+def _trades(env: Any) -> bool:
+    while isinstance(env, Mapping) and "spec" in env:
+        env = env["spec"]
+    if not isinstance(env, Mapping):
+        return False
+    try:
+        named = load_preset("envs", str(env["preset"])) if env.get("preset") is not None else env
+        return catalogue.get("env", str(named.get("class"))).rl_category == "trading"
+    except AlphaSwarmError:  # no such environment, which is what the error will say
+        return False

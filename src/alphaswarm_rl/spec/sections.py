@@ -150,7 +150,7 @@ class EvaluationSpec(FrozenModel):
 
 
 def _check_order(first: str, start: str | None, last: str, end: str | None) -> None:
-    if start is not None and end is not None and not start < end:
+    if start is not None and end is not None and datetime.fromisoformat(start) >= datetime.fromisoformat(end):
         raise ValueError(f"{first} ({start}) must lie before {last} ({end})")
 
 
