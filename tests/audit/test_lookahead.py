@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from alphaswarm_rl import build_from_config, make_env
+from alphaswarm_rl.actions.masked_discrete import MaskedDiscrete
+from alphaswarm_rl.actions.softmax_weights import SoftmaxWeights
 from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, pipeline_findings, undeclared
-from alphaswarm_rl.audit.noise import with_noise_after
+from alphaswarm_rl.audit.noise import MOODS, with_noise_after
 from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import DataRequest, PolicyRequest
-from alphaswarm_rl.core.kinds import ObservationBuilder, RewardTerm, Termination
+from alphaswarm_rl.core.errors import DataError, EnvError
+from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage, RewardTerm, Termination
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
 from alphaswarm_rl.envs.trading import TradingComponent
@@ -34,13 +39,14 @@ KWARGS: dict[tuple[str, str], dict[str, Any]] = {
     ("policy", "minimum_variance"): {"lookback": 10, "rebalance_bars": 3},
     ("policy", "mean_variance"): {"lookback": 10, "rebalance_bars": 3},
 }
+MARGIN = {"margin": {"initial": 0.5}, "action": {"class": "softmax_weights"}}
 #: What looks ahead by its nature, and says so.
 DECLARED = {("observation", "next_open"), ("reward", "hindsight")}
 
 
 def panel_for(assets=4, bars=60):
     rng = np.random.default_rng(0)
-    panel = random_panel(2, bars=bars, assets=assets)
+    panel = random_panel(2, bars=bars, assets=assets, actions=True)
     fundamentals = {name: rng.normal(size=panel.close.shape) for name in FUNDAMENTALS}
     market = {"turbulence": np.abs(rng.normal(size=bars)), "vix": 20 + rng.normal(size=bars)}
     return panel.with_features(fundamentals).with_market_features(market)
@@ -51,8 +57,8 @@ def kinds(kind):
     return pytest.mark.parametrize("alias", [cls.rl_alias for cls in found if cls.rl_alias != "stacked"])
 
 
-def findings(alias="stock_trading", *, assets=4, **parts):
-    panel = panel_for(assets)
+def findings(alias="stock_trading", *, assets=4, panel=None, **parts):
+    panel = panel_for(assets) if panel is None else panel
 
     def make(market):
         return make_env(alias, panel=market, seed=1, episode_bars=None, **parts)
@@ -72,18 +78,19 @@ def expect(kind, alias, found):
 
 @kinds("observation")
 def test_observations_are_blind(alias):
-    expect("observation", alias, findings(observation=ref("observation", alias)))
+    fill = "cheat_on_open" if alias == "next_open" else "next_open"
+    expect("observation", alias, findings(observation=ref("observation", alias), fill=fill))
 
 
 @kinds("reward")
 def test_rewards_are_blind(alias):
-    margin = {"margin": {"initial": 0.5}} if alias == "margin_call" else {}
+    margin = MARGIN if alias == "margin_call" else {}
     expect("reward", alias, findings(reward=ref("reward", alias), **margin))
 
 
 @kinds("termination")
 def test_terminations_are_blind(alias):
-    margin = {"margin": {"initial": 0.5}} if alias == "margin_call" else {}
+    margin = MARGIN if alias == "margin_call" else {}
     expect("termination", alias, findings(terminations=[ref("termination", alias)], **margin))
 
 
@@ -215,6 +222,80 @@ class LeakingTermination(Termination):
         out[...] = view.market.close[later][:, 0] < 0.8 * view.close[:, 0]
 
 
+class HopefulTermination(Termination):
+    """Ends after ten steps unless the next bar is missing, which is a leak on purpose."""
+
+    rl_alias = "hopeful_termination"
+
+    def step(self, view, state, out):
+        out[...] = (view.steps >= 10) & view.market.tradable[np.minimum(view.bar + 1, view.last)].any(axis=-1)
+
+
+class Foreknowledge(ObservationBuilder):
+    """What the panel says about later bars apart from prices, which is a leak on purpose."""
+
+    rl_alias = "foreknowledge"
+
+    class Config(ComponentConfig):
+        """Which of it."""
+
+        what: str
+
+    def names(self, panel):
+        return tuple(f"{self.config.what}:{asset}" for asset in panel.assets)
+
+    def prepare(self, panel):
+        if self.config.what == "bars_left":
+            return {"table": (panel.last_bar - np.arange(panel.num_bars)[:, None]).astype(np.float64)}
+        values = getattr(panel, self.config.what).astype(np.float64)
+        return {"table": np.concatenate([values[1:], values[-1:]])}
+
+    def step(self, view, state, out):
+        view.take(state["table"], out)
+
+
+class LeakingAction(SoftmaxWeights):
+    """Buys what rises next, which is a leak on purpose."""
+
+    rl_alias = "leaking_action"
+
+    class Config(SoftmaxWeights.Config):
+        """How far it sees."""
+
+        ahead: int = 1
+
+    def step(self, view, state, out):
+        super().step(view, state, out)
+        out *= rises(view, self.config.ahead)
+
+
+class LeakingMask(MaskedDiscrete):
+    """Allows nothing before prices fall, which is a leak on purpose."""
+
+    rl_alias = "leaking_mask"
+
+    def mask(self, view, state):
+        return super().mask(view, state) & rises(view, 1)
+
+
+class LeakingStage(PortfolioStage):
+    """Keeps what rises next, which is a leak on purpose."""
+
+    rl_alias = "leaking_stage"
+
+    class Config(ComponentConfig):
+        """How far it sees."""
+
+        ahead: int = 1
+
+    def step(self, view, state, out):
+        out *= rises(view, self.config.ahead)
+
+
+def rises(view, ahead):
+    return view.market.close[np.minimum(view.bar + ahead, len(view.market.close) - 1)] > view.close
+
+
 class LeakingPipeline(PanelPipeline):
     """A feature centred over the whole sample, which is a leak on purpose."""
 
@@ -253,6 +334,84 @@ def test_a_leaking_termination_is_caught():
     assert [(finding.kind, finding.component) for finding in found] == [("termination", "leaking_termination")]
 
 
+@pytest.mark.parametrize("what", ["tradable", "splits", "dividends", "bars_left"])
+def test_gaps_ends_splits_and_dividends_of_later_bars_are_no_secret_channel(what):
+    (finding,) = findings(observation={"class": "foreknowledge", "kwargs": {"what": what}})
+    assert (finding.component, finding.column.partition(":")[0]) == ("foreknowledge", what)
+
+
+FILLS = pytest.mark.parametrize("fill", ["next_open", "next_close", "same_close"])
+AHEAD = pytest.mark.parametrize("ahead", [1, 3])
+
+
+def blamed(found):
+    return [(finding.kind, finding.component, finding.column) for finding in found]
+
+
+@FILLS
+@AHEAD
+def test_a_leaking_action_is_caught_and_nothing_else_is_blamed(fill, ahead):
+    found = findings(fill=fill, action={"class": "leaking_action", "kwargs": {"ahead": ahead}})
+    assert blamed(found) == [("action", "leaking_action", "wanted")]
+
+
+@FILLS
+@AHEAD
+def test_a_leaking_portfolio_stage_is_caught_and_nothing_else_is_blamed(fill, ahead):
+    stages = [{"class": "identity"}, {"class": "leaking_stage", "kwargs": {"ahead": ahead}}]
+    found = findings(fill=fill, action={"class": "softmax_weights"}, portfolio=stages)
+    assert blamed(found) == [("portfolio_stage", "leaking_stage", "wanted")]
+
+
+def test_a_leaking_mask_is_caught():
+    found = findings(action={"class": "leaking_mask"}, assets=1)
+    assert blamed(found) == [("action", "leaking_mask", "mask")]
+
+
+def horizon(steps):
+    return {"terminations": [{"class": "horizon", "kwargs": {"steps": steps}}]}
+
+
+def test_where_episodes_end_early_the_bars_before_are_looked_at():
+    panel = panel_for()
+
+    def make(market):
+        return make_env("stock_trading", panel=market, episode_bars=None, **horizon(8))
+
+    first = make(panel).plan.first_bar
+    assert last_reached(make, panel) == first + 7
+    assert {finding.component for finding in findings(observation={"class": "leaking_observation"}, **horizon(8))} == {
+        "leaking_observation"
+    }
+
+
+def test_an_end_that_depends_on_what_follows_is_caught():
+    (finding,) = findings(terminations=[{"class": "hopeful_termination"}])
+    assert (finding.kind, finding.component, finding.column) == ("termination", "hopeful_termination", "end")
+
+
+def test_without_an_early_end_all_bars_are_looked_at():
+    panel = panel_for()
+    assert last_reached(lambda market: make_env("stock_trading", panel=market, episode_bars=None), panel) == 59
+
+
+def test_episodes_that_end_at_once_cannot_be_audited():
+    with pytest.raises(EnvError, match="end with their first step"):
+        findings(**horizon(1))
+
+
+def test_bars_on_which_nothing_trades_are_not_called_clean():
+    panel = panel_for()
+    tradable = panel.tradable.copy()
+    tradable[:40] = False
+    late = replace(panel, tradable=tradable)
+    assert undeclared(findings(panel=late)) == []
+    with pytest.raises(DataError, match="no asset can be traded"):
+        findings(panel=late, **horizon(20))
+    with pytest.raises(DataError):
+        findings(panel=replace(panel, tradable=np.zeros_like(tradable)))
+
+
 def test_a_leaking_pipeline_is_caught_by_its_column():
     (finding,) = pipeline_findings(LeakingPipeline(LeakingPipeline.Config()), DataRequest())
     assert isinstance(finding, Finding)
@@ -274,12 +433,87 @@ def test_a_feature_from_a_file_that_knows_tomorrow_is_caught(tmp_path):
     assert (finding.column, finding.how, finding.declared) == ("signal", "tracks the next return", False)
 
 
-def test_noise_leaves_the_past_and_the_gaps_alone():
+BAR = 30
+COLUMNS = ("close", "open", "high", "low", "volume", "dividends", "splits", "tradable", "features", "market_features")
+
+
+@pytest.fixture(params=MOODS)
+def noise(request):
     panel = panel_for()
-    noisy = with_noise_after(panel, 30)
-    for name in ("close", "open", "high", "low", "volume", "features", "market_features"):
-        first, second = getattr(panel, name), getattr(noisy, name)
-        np.testing.assert_array_equal(first[:31], second[:31])
-        later = panel.tradable[31:] if first.ndim > 1 and first.shape[1:] == panel.tradable.shape[1:] else slice(None)
-        assert (first[31:][later] != second[31:][later]).mean() > 0.99
-    np.testing.assert_array_equal(panel.tradable, noisy.tradable)
+    return panel, with_noise_after(panel, BAR, seed=3, mood=request.param)
+
+
+def test_noise_leaves_the_past_alone(noise):
+    panel, noisy = noise
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(panel, name)[: BAR + 1], getattr(noisy, name)[: BAR + 1])
+
+
+def test_noise_leaves_no_later_number_as_it_was(noise):
+    panel, noisy = noise
+    for name in ("close", "open", "high", "low", "volume"):
+        later = panel.tradable[BAR + 1 :]
+        assert (getattr(panel, name)[BAR + 1 :][later] != getattr(noisy, name)[BAR + 1 :][later]).all()
+    for name in ("features", "market_features"):
+        assert (getattr(panel, name)[BAR + 1 :] != getattr(noisy, name)[BAR + 1 :]).all()
+
+
+def test_noise_only_takes_bars_away_and_carries_closes_over_the_gaps(noise):
+    panel, noisy = noise
+    assert not (noisy.tradable & ~panel.tradable).any()
+    rows, assets = np.nonzero(~noisy.tradable[BAR + 1 :])
+    rows += BAR + 1
+    for name in ("close", "open", "high", "low"):
+        np.testing.assert_array_equal(getattr(noisy, name)[rows, assets], noisy.close[rows - 1, assets])
+    assert (noisy.volume[rows, assets] == 0).all()
+    assert (noisy.dividends[rows, assets] == 0).all()
+    assert (noisy.splits[rows, assets] == 1).all()
+    assert (noisy.volume[noisy.tradable] > 0).all()
+
+
+def test_noise_ends_assets_earlier_and_never_at_or_before_the_bar(noise):
+    panel, noisy = noise
+    assert (noisy.last_bar < panel.last_bar).all()
+    assert (noisy.last_bar > BAR).all()
+    for asset, last in enumerate(noisy.last_bar):
+        assert np.flatnonzero(noisy.tradable[:, asset])[-1] == last
+
+
+def test_an_asset_without_later_bars_stays_as_it_is():
+    panel = random_panel(2, bars=60)
+    bar = int(panel.last_bar[3])
+    assert bar < panel.num_bars - 2
+    for mood in MOODS:
+        noisy = with_noise_after(panel, bar, mood=mood)
+        assert noisy.last_bar[3] == bar
+        np.testing.assert_array_equal(noisy.close[:, 3], panel.close[:, 3])
+        np.testing.assert_array_equal(noisy.tradable[:, 3], panel.tradable[:, 3])
+
+
+def test_the_next_bar_is_missing_in_one_mood_and_there_in_the_others():
+    panel = panel_for()
+    missing, up, down = (with_noise_after(panel, BAR, mood=mood) for mood in MOODS)
+    assert panel.tradable[BAR + 1].all()
+    assert not missing.tradable[BAR + 1].any()
+    for noisy in (up, down):
+        assert noisy.tradable[BAR + 1].all()
+        assert (noisy.splits[BAR + 1] != 1).all()
+        assert (noisy.dividends[BAR + 1] > 0).all()
+    assert (up.close[BAR + 1] > panel.close[BAR + 1]).all()
+    assert (down.close[BAR + 1] < panel.close[BAR + 1]).all()
+
+
+def test_noise_is_the_same_for_the_same_seed():
+    panel = panel_for()
+    first, again, other = (with_noise_after(panel, BAR, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.close, again.close)
+    assert (first.close != other.close).any()
+
+
+@pytest.mark.parametrize("bar", [0, 1, 57, 58])
+def test_noise_keeps_a_valid_panel_at_the_edges(bar):
+    panel = panel_for()
+    for mood in MOODS:
+        noisy = with_noise_after(panel, bar, mood=mood)
+        assert noisy.tradable.any(axis=0).all()
+        np.testing.assert_array_equal(noisy.close[: bar + 1], panel.close[: bar + 1])

@@ -71,6 +71,20 @@ def test_a_declared_look_ahead_is_reported_and_passes(rl, spec):
     assert "LEAK" not in answer.out
 
 
+def test_it_says_how_far_it_looked(rl, spec):
+    assert "looked at 290 bars\n" in rl("audit", "lookahead", spec()).out
+    path = spec(more="terminations: [{class: horizon, kwargs: {steps: 50}}]")
+    assert "looked at 50 of 290 bars: episodes end there" in rl("audit", "lookahead", path).out
+    document = json.loads(rl("audit", "lookahead", path, "--json").out)
+    assert (document["bars"], document["window_bars"]) == (50, 290)
+
+
+def test_episodes_that_end_at_once_are_an_error(rl, spec):
+    answer = rl("audit", "lookahead", spec(more="terminations: [{class: horizon, kwargs: {steps: 1}}]"))
+    assert answer.code == 2
+    assert "end with their first step" in answer.err
+
+
 def test_a_preset_passes(rl):
     assert rl("audit", "lookahead", "stock_trading_ppo").code == 0
 

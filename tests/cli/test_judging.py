@@ -93,7 +93,7 @@ def test_other_variables_of_the_spec_are_ignored_with_a_notice(rl, trained, monk
     ("arguments", "words"),
     [
         (("--start", "soon"), "ISO date"),
-        (("--start", "2024-02-01", "--end", "2024-01-01"), "ends before it starts"),
+        (("--start", "2024-02-01", "--end", "2024-01-01"), "does not end after it starts"),
         (("--start", "2024-01-01"), "has no dates"),
         (("--checkpoint", "best"), "no best model"),
         (("--seed", "-1"), "seed"),

@@ -20,7 +20,7 @@ def test_list(rl, trained):
     assert rl("runs", "list", "--status", "failed", "--json").json == []
     assert len(rl("runs", "list", "--limit", 1, "--json").json) == 1
     assert len(rl("runs", "list", "--slug", "tiny-ppo", "--json").json) == 2
-    assert trained["run_id"] in rl("runs", "list").out
+    assert trained["run_id"][:8] in rl("runs", "list").out
 
 
 def test_list_with_wrong_input(rl, trained):

@@ -102,7 +102,10 @@ def env_findings(make: Make, panel: MarketPanel, last: int, *, seed: int = 0) ->
         seed: Seed of actions and noise.
     """
     found: dict[tuple[str, str], Finding] = {}
-    for bar in cut_bars(make(panel).plan.first_bar, last):
+    plan = make(panel).plan
+    # Where something ends the episode, that bar too: whether it ends there may depend on what follows.
+    ends = [last + 1] if last < plan.last_bar else []
+    for bar in cut_bars(plan.first_bar, last) + ends:
         for mood in MOODS:
             pair = _Pair(make(panel), make(with_noise_after(panel, bar, seed, mood)))
             for finding in pair.findings(bar, seed):
@@ -145,11 +148,11 @@ class _Pair:
                 yield self._finding(self.plan.action, "portfolio_value", at + 1)
                 return
             yield from self._compare_rewards(first[4]["reward_terms"], second[4]["reward_terms"], at + 1)
-            if "reason" in second[4]:
-                # The true one goes on: no episode of it ends before the bar.
-                reason = second[4]["reason"][0]
-                ending = next(part for part in self.plan.terminations if part.rl_alias == reason)
+            reason, other = (step[4].get("reason", [""])[0] for step in (first, second))
+            if reason != other:
+                ending = next(part for part in self.plan.terminations if part.rl_alias == (other or reason))
                 yield self._finding(ending, "end", at + 1)
+            if reason or other:
                 return
             shown = first[0], second[0]
 
@@ -158,8 +161,8 @@ class _Pair:
             part, name = self._columns[index]
             declared = part.training_only or (part.rl_alias == "next_open" and self.plan.fill.shows_next_open)
             yield self._finding(part, name, at, declared=declared)
-        masks = [env.action_masks() for env in (self.true, self.other) if hasattr(env, "action_masks")]
-        if masks and not np.array_equal(*masks):
+        masked = hasattr(self.true, "action_masks")
+        if masked and not np.array_equal(self.true.action_masks(), self.other.action_masks()):
             yield self._finding(self.plan.action, "mask", at)
 
     def _deciding_otherwise(self, action: Array) -> Iterator[SmallComponent]:

@@ -76,7 +76,7 @@ def _kept(panel: MarketPanel, bar: int, rng: np.random.Generator, *, next_is_mis
         if not len(bars):
             continue
         # Earlier than before, wherever there is an earlier one.
-        end = rng.integers(max(len(bars) - 1, 1))
+        end = int(rng.integers(max(len(bars) - 1, 1)))
         stays = rng.random(end + 1) >= _GAPS
         stays[[0, end]] = True
         kept[bars[: end + 1][stays], asset] = True

@@ -16,7 +16,7 @@ from alphaswarm_rl.market.kernels_numba_orders import mark_rows, shares_rows
 
 Array = np.ndarray[Any, Any]
 
-_BLOCK = 64
+_BLOCK = 32
 
 
 @njit

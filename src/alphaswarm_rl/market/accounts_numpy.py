@@ -33,7 +33,7 @@ class NumpyAccounts:
         margin: What may be owed.
 
     Attributes:
-        closed: Units (n, A) that were closed by force in the step, by reason; a reason that closed nothing is not there.
+        closed: Units (n, A) that were closed by force in the step, by reason; without those that closed nothing.
     """
 
     def __init__(self, view: View, wanted: Array, trade: Trade, costs: CostModel, margin: Margin) -> None:

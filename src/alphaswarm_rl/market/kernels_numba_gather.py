@@ -41,8 +41,9 @@ def take_windows(table, bar, length, out):
     run = table.reshape(-1)
     for i in range(out.shape[0]):
         first = (bar[i] - length + 1) * width
-        for j in range(length * width):
-            out[i, j] = run[first + j]
+        window = run[first : first + length * width]
+        for j in range(window.size):
+            out[i, j] = window[j]
 
 
 @njit(cache=True)

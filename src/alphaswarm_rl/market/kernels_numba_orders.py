@@ -82,37 +82,39 @@ def _by_size(sizes, count, order, places):
 
 
 @njit(cache=True)
-def _wishes(i, t, positions, orders, prices, tradable, volume, rates, whole, moves, values, fees, worths):
+def _wishes(held_row, order_row, price_row, tradable_row, volume_row, rates, whole, out):
     """For each asset what is wanted before cash is looked at: units, their value and fee; and the value held.
 
-    Without a branch in it, it becomes vector code: this is where the time goes.
+    The four lie one after the other in `out`. Without a branch in it and with one array to write to, it becomes vector
+    code: this is where the time goes.
     """
-    for j in range(moves.size):
-        price = float(prices[t, j])
-        held = positions[i, j]
-        worths[j] = held * price if held != 0.0 else 0.0
-        order = float(orders[i, j])
+    assets = held_row.size
+    for j in range(assets):
+        price = float(price_row[j])
+        held = held_row[j]
+        out[3 * assets + j] = held * price if held != 0.0 else 0.0
+        order = float(order_row[j])
         if whole:
             order = np.trunc(order)
         order = max(order, min(-held, 0.0))
-        order = order if (tradable[t, j] and price > 0.0) else 0.0
+        order = order if (tradable_row[j] and price > 0.0) else 0.0
         price = price if price > 0.0 else 0.0
         size = abs(order)
         value = size * price
         rate = rates.buy_rate if order > 0.0 else rates.sell_rate
         commission = max(rates.minimum, value * rate + size * rates.per_share)
-        moves[j] = order
-        values[j] = value
-        fees[j] = (commission if size > 0.0 else 0.0) + value * rates.half_spread
+        out[j] = order
+        out[assets + j] = value
+        out[2 * assets + j] = (commission if size > 0.0 else 0.0) + value * rates.half_spread
     if rates.impact > 0.0:
-        for j in range(moves.size):
-            units = float(volume[t, j])
+        for j in range(assets):
+            units = float(volume_row[j])
             if units > 0.0:
-                fees[j] += values[j] * (rates.impact * math.sqrt(abs(moves[j]) / units))
+                out[2 * assets + j] += out[assets + j] * (rates.impact * math.sqrt(abs(out[j]) / units))
             else:
-                moves[j] = 0.0
-                values[j] = 0.0
-                fees[j] = 0.0
+                out[j] = 0.0
+                out[assets + j] = 0.0
+                out[2 * assets + j] = 0.0
 
 
 @njit(cache=True)
@@ -122,7 +124,9 @@ def shares_rows(
     """Accounts `first` to `last` of `kernels_numba.trade_shares`."""
     rates = _rates(numbers)
     assets = positions.shape[1]
-    moves, values, fees, worths = np.empty(assets), np.empty(assets), np.empty(assets), np.empty(assets)
+    wished = np.empty(4 * assets)
+    moves, values = wished[:assets], wished[assets : 2 * assets]
+    fees, worths = wished[2 * assets : 3 * assets], wished[3 * assets :]
     buys, order, places = np.empty(assets, np.int64), np.empty(assets, np.int64), np.empty(assets, np.int64)
     sizes = np.empty(assets)
     for i in range(first, last):
@@ -130,7 +134,8 @@ def shares_rows(
             ask_for(prices, time[i + AHEAD])
             ask_for(tradable, time[i + AHEAD])
         t = time[i]
-        _wishes(i, t, positions, orders, prices, tradable, volume, rates, whole, moves, values, fees, worths)
+        volumes = volume[t] if volume.size > 0 else worths
+        _wishes(positions[i], orders[i], prices[t], tradable[t], volumes, rates, whole, wished)
         money = cash[i]
         equity = 0.0
         total = 0.0

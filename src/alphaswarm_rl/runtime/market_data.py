@@ -98,8 +98,8 @@ class MarketData:
             found.append(f"the {name} window starts at {window.start} and the data at {shown(first)}")
         if window.end is not None and moment(window.end) > last + apart:
             found.append(f"the {name} window ends at {window.end} and the data at {shown(last)}")
-        traded = cut.tradable[cut.warmup :].any(axis=0)
-        absent = [asset for asset, has_bars in zip(cut.assets, traded, strict=True) if not has_bars]
+        bars_of = np.count_nonzero(cut.tradable[cut.warmup :], axis=0)
+        absent = [cut.assets[index] for index in np.flatnonzero(bars_of == 0)]
         if absent:
             others = f" and {len(absent) - _MOST_NAMED} others" if len(absent) > _MOST_NAMED else ""
             found.append(f"no bar of {', '.join(absent[:_MOST_NAMED])}{others} in the {name} window")
