@@ -23,6 +23,11 @@ def test_list(rl, trained):
     assert trained["run_id"][:8] in rl("runs", "list").out
 
 
+def test_columns_that_no_run_fills_are_not_listed(rl, trained):
+    title = rl("runs", "list").out.splitlines()[0]
+    assert title.split() == ["RUN", "SPEC", "TARGET", "STATUS", "SEED", "STEPS", "REWARD", "STARTED"]
+
+
 def test_list_with_wrong_input(rl, trained):
     assert "completed" in rl("runs", "list", "--status", "complete").err
     assert rl("runs", "list", "--status", "complete").code == 2

@@ -1,5 +1,8 @@
 """Specs with market data on the command line."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 TRADING = """
@@ -38,7 +41,10 @@ def test_paths_are_below_the_data_root(rl, spec, bars, monkeypatch):
     path = spec(CSV)
     missing = rl("train", path)
     assert missing.code == 2
-    assert "prices.csv" in missing.err
+    assert "the file 'prices.csv'" in missing.err
+    assert f"looked for below '{Path.cwd()}'" in missing.err
+    assert "--data-root" in missing.err
+    assert "data.root" in missing.err
     by_flag = rl("train", path, "--data-root", bars, "--json").json
     monkeypatch.setenv("RL_DATA_ROOT", str(bars))
     by_variable = rl("train", path, "--json").json
@@ -85,3 +91,75 @@ def test_validation_names_the_part_that_the_environment_does_not_take(rl, tmp_pa
     assert answer.code == 2
     assert "'reward'" in answer.out + answer.err
     assert "'cartpole'" in answer.out + answer.err
+
+
+def test_a_window_that_sticks_out_is_noticed_on_standard_error(rl, spec):
+    said = "the evaluation window ends at 2040-01-01 and the data at 2020-04-21"
+    answer = rl("evaluate", spec(SYNTHETIC), "--start", "2020-03-02", "--end", "2040-01-01", "--json")
+    assert answer.json["notices"] == [said]
+    assert f"notice: {said}" in answer.err
+    assert f"notice  {said}" in rl("runs", "show", "latest").out
+
+
+def test_changed_bars_are_noticed_on_standard_error(rl, spec, bars):
+    run = rl("train", spec(CSV), "--data-root", bars, "--json").json["run_id"]
+    prices = bars / "prices.csv"
+    prices.write_text(prices.read_text().replace("2020-02-03,102", "2020-02-03,152"))
+    answer = rl("replay", run, "--data-root", bars)
+    assert f"notice: the bars of the training window are not those that run {run} was trained on" in answer.err
+
+
+def test_the_run_says_where_it_trained_and_where_it_was_judged(rl, spec):
+    path = spec(SYNTHETIC)
+    answer = rl("train", path, "--json").json["metrics"]
+    assert (answer["window_start"], answer["window_end"]) == ("2020-03-02", "2020-04-21")
+    text = rl("train", path).out
+    assert row_of(text, "judged_on") == "2020-03-02 to 2020-04-21"
+    shown = rl("runs", "show", "latest").out
+    assert row_of(shown, "training_window") == "... to 2020-03-01"
+    assert row_of(shown, "judged_on") == "2020-03-02 to 2020-04-21"
+    assert "window_start" not in shown
+    title, evaluation = shown.partition("evaluations:\n")[2].splitlines()[:2]
+    place = title.index("WINDOW")
+    assert evaluation[place:].startswith("2020-03-02 to 2020-04-21")
+    rl("replay", "latest", "--start", "2020-02-03", "--end", "2020-02-20")
+    replayed = rl("runs", "show", "latest").out
+    assert row_of(replayed, "replay_window") == "2020-02-03 to 2020-02-20"
+    assert row_of(replayed, "judged_on") == "2020-02-03 to 2020-02-19"
+
+
+def row_of(text, name):
+    (line,) = [line for line in text.splitlines() if line.split(" ")[0] == name]
+    return line.removeprefix(name).strip()
+
+
+def test_one_episode_has_a_mean_alone_in_the_text(rl, spec):
+    one = rl("evaluate", spec(SYNTHETIC))
+    assert "mean_reward" in one.out
+    for name in ("std_reward", "min_reward", "max_reward"):
+        assert name not in one.out + one.err
+        assert name in rl("evaluate", spec(SYNTHETIC), "--json").json["metrics"]
+        assert name in rl("evaluate", spec(SYNTHETIC), "--episodes", 2).out
+
+
+def test_the_list_has_window_return_and_sharpe_and_marks_what_is_in_sample(rl, spec):
+    path = spec(SYNTHETIC)
+    path.write_text(path.read_text().replace("{class: random}", json.dumps(PPO)))
+    trained = rl("train", path, "--json").json
+    inside = rl("replay", "latest", "--start", "2020-02-03", "--end", "2020-02-20", "--json").json
+    title, second, first, _, foot = rl("runs", "list").out.splitlines()
+    assert " ".join(title.split()) == "RUN SPEC TARGET STATUS SEED STEPS REWARD WINDOW RETURN SHARPE STARTED"
+    for line, run in ((first, trained), (second, inside)):
+        cell = dict(zip(title.split(), line.split(), strict=False))
+        assert run["run_id"].startswith(cell["RUN"])
+        assert cell["RETURN"] == f"{run['metrics']['total_return']:.4f}"
+        assert cell["SHARPE"] == f"{run['metrics']['sharpe']:.2f}"
+    assert " 2020-03-02..2020-04-21 " in first
+    assert " 2020-02-03..2020-02-19* " in second
+    assert foot.startswith("* in sample")
+    assert max(map(len, (title, first, second))) <= 120
+    rl("train", path, "--run-name", "third")
+    assert [line.split()[-1] for line in rl("runs", "list").out.splitlines()[:3]] == ["NAME", "third", "-"]
+
+
+PPO = {"class": "ppo", "kwargs": {"n_steps": 16, "batch_size": 32, "n_epochs": 1, "net_arch": [8]}}

@@ -1,8 +1,13 @@
 """`rl train`."""
 
+import io
 import json
 
 import pytest
+
+from alphaswarm_rl.cli.results import give_result
+from alphaswarm_rl.cli.session import Session
+from alphaswarm_rl.runtime import RunResult
 
 from .calling import finished, start
 
@@ -107,3 +112,24 @@ def test_the_log_level_says_which_lines_are_written(random_spec, level, seen):
     answer = finished(start("train", random_spec, "--json", "--log-level", level))
     for stage in ("done", "env.built"):
         assert (f": {stage} (" in answer.err) == (stage in seen)
+
+
+def test_the_text_says_which_model_was_judged(rl, ppo_spec):
+    assert _judged(rl("train", ppo_spec).out) == "last checkpoint"
+    assert rl("runs", "events", "latest", "--json").json[-1]["payload"]["judged"] == "last checkpoint"
+
+
+def test_the_text_says_how_to_judge_the_best_model(rl, trained, tmp_path):
+    out = io.StringIO()
+    session = Session(out=out, flags={})
+    for best in (trained["checkpoint"], str(tmp_path / "000000000128")):
+        give_result(session, RunResult(**{**trained, "best_checkpoint": best}))
+    last, other = out.getvalue().split("\nrun ")
+    assert _judged(last) == "last checkpoint, the best by validation"
+    run = trained["run_id"][:8]
+    assert _judged(other) == f"last checkpoint; best by validation: step 128 (rl evaluate {run} --checkpoint best)"
+
+
+def _judged(text):
+    (line,) = [line for line in text.splitlines() if line.startswith("judged ")]
+    return line.split(maxsplit=1)[1]

@@ -31,6 +31,24 @@ def test_a_window_takes_iso_dates_alone(date):
         Window(date)
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("2022-06-01", "2021-01-01"),
+        ("2021-01-01", "2021-01-01"),
+        ("2021-01-01", "2021-01-01T00:00:00"),
+        ("2021-01-01T12:00:00+02:00", "2021-01-01T10:00:00"),
+    ],
+)
+def test_a_window_ends_after_it_starts(start, end):
+    with pytest.raises(SpecError, match="does not end after it starts"):
+        Window(start, end)
+
+
+def test_a_window_may_have_moments_with_and_without_a_zone():
+    assert Window("2021-01-01T12:00:00+02:00", "2021-01-01T10:00:01").start == "2021-01-01T12:00:00+02:00"
+
+
 def test_windows_overlap_when_they_share_a_moment():
     first = Window("2020-01-01", "2021-01-01")
     assert first.overlaps(Window("2020-12-31", None))

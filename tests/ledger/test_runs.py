@@ -14,7 +14,23 @@ from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.process import this_process
 from alphaswarm_rl.ledger.tables import runs
+from alphaswarm_rl.settings import Settings
 from tests.ledger.samples import SampleSpec, new_run
+
+
+def test_a_ledger_without_settings_is_the_one_that_environment_and_settings_file_name(tmp_path, monkeypatch) -> None:
+    home = tmp_path / "elsewhere"
+    monkeypatch.setenv("ALPHASWARM_RL_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    with Ledger.open() as ledger:
+        run = new_run(ledger)
+    with Ledger.open(Settings(home=home)) as same:
+        assert same.run(run.id).id == run.id
+    (home / "settings.yaml").write_text(f"ledger: {{url: 'sqlite:///{tmp_path / 'other.db'}'}}\n")
+    with Ledger.open() as other:
+        assert other.runs() == []
+    assert (tmp_path / "other.db").exists()
+    assert not (tmp_path / ".alphaswarm").exists()
 
 
 def test_a_new_run_is_held_by_this_process_and_pins_its_version(ledger: Ledger) -> None:

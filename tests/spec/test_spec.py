@@ -254,3 +254,26 @@ def test_what_json_cannot_say_is_refused_in_python_too():
 def test_a_wrapped_nothing_is_nothing():
     wrapped = load(MINIMAL + "reward: {spec: null}\nobservation: {spec: null}\naction: {spec: null}")
     assert wrapped.spec_hash == load(MINIMAL).spec_hash
+
+
+@pytest.mark.parametrize(
+    ("parts", "preset"),
+    [
+        ("env: {class: cartpole}", "cartpole_ppo"),
+        ("env: {class: no_such_env}", "cartpole_ppo"),
+        ("env: cartpole", "cartpole_ppo"),
+        ("data_pipeline: {class: synthetic}", "my_first_rl"),
+        ("env: {class: stock_trading}", "my_first_rl"),
+        ("env: {spec: {class: stock_trading, kwargs: {no_such: 1}}}", "my_first_rl"),
+        ("env: {preset: stock_portfolio_closes}", "my_first_rl"),
+    ],
+)
+def test_the_remedy_names_a_preset_of_the_same_sort(parts, preset):
+    with pytest.raises(SpecError) as caught:
+        load(f"name: x\nno_such_field: 1\n{parts}")
+    assert caught.value.remedy == f"See every field: rl spec show {preset}."
+
+
+def test_a_date_and_the_same_moment_are_no_window():
+    with pytest.raises(SpecError, match="must lie before"):
+        load("name: x\nevaluation: {start: 2020-01-01, end: '2020-01-01T00:00:00'}")
