@@ -61,6 +61,7 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/book_kernels.py
 	$(BIN)/python benchmarks/anytrading.py
+	$(BIN)/python benchmarks/env_throughput.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.
 PEERS := .venv-peers
