@@ -54,13 +54,14 @@ class Reference:
         return [asset for asset, last in enumerate(self.panel.last_bar) if last == bar < self.panel.num_bars - 1]
 
     def trade(self, way, wanted):
-        if way != "weights" and self.fill.lag and self.panel.splits is not None:
+        if way in ("whole", "fractional") and self.fill.lag and self.panel.splits is not None:
             wanted = (np.asarray(wanted) * self.panel.splits[self.bar]).tolist()
         quotes = self.quotes(self.fills, self.bar)
         if way == "weights":
             self.book.trade_to_weights(wanted, quotes)
         elif way == "position":
-            self.book.trade_to_position(0, wanted[0], quotes, fraction=1.0)
+            if not np.isnan(wanted):
+                self.book.trade_to_position(0, wanted, quotes, fraction=0.9)
         else:
             self.book.trade_shares(wanted, quotes, whole=way == "whole")
 
@@ -128,6 +129,44 @@ def test_the_environment_is_the_book(seed, fill, costs, margin, way, actions):
         np.testing.assert_allclose(env.view.cash + held, env.view.value, rtol=1e-9)
         if way == "whole" and not actions:
             assert (env.view.positions == np.floor(env.view.positions)).all()
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 10_000),
+    fill=st.sampled_from(sorted(FILL_POLICIES)),
+    costs=st.sampled_from(COSTS),
+    margin=st.sampled_from([None, MARGIN]),
+    actions=st.booleans(),
+)
+def test_positions_are_the_books(seed, fill, costs, margin, actions):
+    panel = random_panel(seed, actions=actions)
+    env = make_env(
+        "stock_trading",
+        panel=panel,
+        phase="evaluate",
+        fill=fill,
+        costs=costs,
+        margin=margin,
+        initial_cash=10_000.0,
+        action={
+            "class": "discrete_buy_sell_hold",
+            "kwargs": {"asset": "A0", "fraction": 0.9, "short": margin is not None},
+        },
+        observation={"class": "portfolio_state"},
+    )
+    env.reset()
+    reference = Reference(panel, fill=fill, costs=costs, margin=margin, start=env.plan.first_bar)
+    rng = np.random.default_rng(seed)
+    for _ in range(env.plan.length):
+        action = rng.integers(0, 3, 1)
+        env.plan.action.step(_with_action(env, action), {}, wanted := np.empty(1))
+        expected = reference.step("position", wanted[0])
+        _, _, terminated, truncated, infos = env.step(action)
+        assert infos["portfolio_value"][0] == pytest.approx(expected, rel=1e-9)
+        if terminated[0] or truncated[0]:
+            break
+        np.testing.assert_allclose(env.view.positions[0], reference.book.positions, rtol=1e-9, atol=1e-9)
 
 
 def _with_action(env, action):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,8 +15,6 @@ from alphaswarm_rl.market.costs import CostModel, CostRates
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.view import View
-
-Trader = Callable[..., Any]
 
 
 class TorchAccounts:
@@ -43,7 +39,7 @@ class TorchAccounts:
         self._in_units = market.splits is not None and (trade.way == "shares" or trade.by_units)
         # Kernels that need no volume are spared it.
         self._volume = market.volume if costs.impact > 0 else None
-        self._trade_shares, self._trade_to_weights, self._mark = _traders(self.rates, margin, market.close.device)
+        self._trader = _trader(self.rates, margin, market.close.device)
         self._chosen = torch.arange(market.assets, device=market.close.device) == trade.asset
 
     def step(self, view: View, wanted: Tensor, exits: Any = None) -> None:
@@ -56,7 +52,7 @@ class TorchAccounts:
                 position is closed inside the bar, NaN where it is not. Where orders fill at the bar's close it is
                 called before the fill too: what happens inside the bar comes first.
         """
-        fill = self.market.fill
+        fill, marked = self.market.fill, None
         if not fill.lag:
             self._fill(view, wanted)
         view.bar = view.bar + 1
@@ -68,12 +64,15 @@ class TorchAccounts:
         if fill.lag and fill.price == "close" and exits is not None:
             self._exit_and_fill(view, wanted, exits)
         elif fill.lag:
-            self._fill(view, wanted)
+            # Where nothing comes between the two, the fill may mark at once.
+            at_once = exits is None and self.market.ends is None
+            marked = self._fill(view, wanted, marks=self.market.close if at_once else None)
         if exits is not None:
             self._exit(view, exits(view))
         if self.market.ends is not None:
             self._close(view, None, self.market.ends)
-        marked = self._mark(view.cash, view.positions, view.bar, self.market.close)
+        if marked is None:
+            marked = self._trader.mark(view.cash, view.positions, view.bar, self.market.close)
         view.cash, view.value, view.carry, view.called = marked
         if self.margin.lends:
             self._close(view, view.called, None)
@@ -87,13 +86,15 @@ class TorchAccounts:
                 view.cash, view.positions, view.bar, market.dividends, market.splits
             )
 
-    def _fill(self, view: View, wanted: Tensor) -> None:
-        market, trade = self.market, self.trade
+    def _fill(self, view: View, wanted: Tensor, marks: Tensor | None = None) -> kernels.Marked | None:
+        """Trades; gives the accounts as they are marked where `marks` are given and the trader can do both at once."""
+        market, trade, marked = self.market, self.trade, None
         shared = (view.bar, market.fill_price, market.tradable, self._volume)
+        account = (view.cash, view.positions, wanted)
         if trade.way == "shares":
-            done = self._trade_shares(view.cash, view.positions, wanted, *shared, whole=trade.whole)
+            done, marked = self._trader.trade_shares(*account, *shared, marks, whole=trade.whole)
         elif trade.way == "weights":
-            done = self._trade_to_weights(view.cash, view.positions, wanted, *shared)
+            done, marked = self._trader.trade_to_weights(*account, *shared, marks)
         else:
             held = view.positions[:, trade.asset]
             stay = held / trade.size if trade.by_units else held.sign()
@@ -109,6 +110,7 @@ class TorchAccounts:
                 by_units=trade.by_units,
             )
         view.cash, view.positions, view.cost, view.turnover, view.traded = done
+        return marked
 
     def _exit_and_fill(self, view: View, wanted: Tensor, exits: Any) -> None:
         view.cost, view.turnover = torch.zeros_like(view.cost), torch.zeros_like(view.turnover)
@@ -149,15 +151,58 @@ class TorchAccounts:
         view.turnover = view.turnover + (closed.traded.abs() * prices).sum(-1) / before
 
 
-def _traders(rates: CostRates, margin: Margin, device: torch.device) -> tuple[Trader, Trader, Trader]:
-    """What trades shares and weights, and marks: on NVIDIA's GPUs, where Triton is there, kernels written for them."""
+def _trader(rates: CostRates, margin: Margin, device: torch.device) -> Any:
+    """What trades and marks: on NVIDIA's GPUs, where Triton is there, kernels written for them."""
     if device.type == "cuda" and find_spec("triton") is not None:
         from alphaswarm_rl.market import kernels_triton
 
-        trader = kernels_triton.Trader(rates, margin, device)
-        return trader.trade_shares, trader.trade_to_weights, trader.mark
-    return (
-        partial(kernels.trade_shares, rates=rates),
-        partial(targets.trade_to_weights, rates=rates, margin=margin),
-        partial(kernels.mark, rates=rates, margin=margin),
-    )
+        return kernels_triton.Trader(rates, margin, device)
+    return PlainTrader(rates, margin)
+
+
+class PlainTrader:
+    """Trades and marks in plain torch, one after the other; the twin of `kernels_triton.Trader`.
+
+    Args:
+        rates: What trading costs.
+        margin: What may be owed.
+    """
+
+    def __init__(self, rates: CostRates, margin: Margin) -> None:
+        self._rates, self._margin = rates, margin
+
+    def trade_shares(
+        self,
+        cash: Tensor,
+        positions: Tensor,
+        orders: Tensor,
+        time: Tensor,
+        prices: Tensor,
+        tradable: Tensor,
+        volume: Tensor | None,
+        marks: Tensor | None = None,
+        *,
+        whole: bool,
+    ) -> tuple[kernels.Traded, None]:
+        """Fills orders in units; the marks are left for later."""
+        market = (time, prices, tradable, volume, self._rates)
+        return kernels.trade_shares(cash, positions, orders, *market, whole=whole), None
+
+    def trade_to_weights(
+        self,
+        cash: Tensor,
+        positions: Tensor,
+        weights: Tensor,
+        time: Tensor,
+        prices: Tensor,
+        tradable: Tensor,
+        volume: Tensor | None,
+        marks: Tensor | None = None,
+    ) -> tuple[kernels.Traded, None]:
+        """Trades to target weights; the marks are left for later."""
+        market = (time, prices, tradable, volume, self._rates, self._margin)
+        return targets.trade_to_weights(cash, positions, weights, *market), None
+
+    def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> kernels.Marked:
+        """Marks."""
+        return kernels.mark(cash, positions, time, marks, self._rates, self._margin)

@@ -25,12 +25,9 @@ from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 #: Accounts per program that trades shares, one per thread; and numbers per program that trades to weights.
 _THREADS = 128
 _TILE = 32
-_TILES = 1
 _WARPS = 1
 #: Numbers per program that marks.
 _MARK_TILE = 1024
-_MARK_TILES = 1
-_MARK_WARPS = 4
 #: Newton steps of weights at the most, and the part of the equity that counts as solved: a tile waits for its last.
 _STEPS = 60
 _SOLVED = 1e-13
@@ -63,12 +60,13 @@ class Trader:
         prices: Tensor,
         tradable: Tensor,
         volume: Tensor | None,
+        marks: Tensor | None = None,
         *,
         whole: bool,
-    ) -> Traded:
-        """Fills orders in units."""
+    ) -> tuple[Traded, Marked | None]:
+        """Fills orders in units, and marks at the same row of `marks` where they are given."""
         market = (time, prices.double(), tradable, self._volume(volume), self._numbers, self._rates.minimum > 0)
-        return Traded(*_shares(cash, positions, orders.double(), *market, whole))
+        return _both(_shares(cash, positions, orders.double(), *market, marks, whole), marks)
 
     def trade_to_weights(
         self,
@@ -79,10 +77,11 @@ class Trader:
         prices: Tensor,
         tradable: Tensor,
         volume: Tensor | None,
-    ) -> Traded:
-        """Trades to target weights."""
+        marks: Tensor | None = None,
+    ) -> tuple[Traded, Marked | None]:
+        """Trades to target weights, and marks at the same row of `marks` where they are given."""
         market = (time, prices.double(), tradable, self._volume(volume), self._numbers, self._rates.minimum > 0)
-        return Traded(*_weights(cash, positions, targets.double(), *market, self._short, self._lends))
+        return _both(_weights(cash, positions, targets.double(), *market, marks, self._short, self._lends), marks)
 
     def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> Marked:
         """One bar's borrow and funding, then the equity at these marks, and who is below the maintenance margin."""
@@ -94,10 +93,18 @@ class Trader:
 
 _INPUTS = (
     "Tensor cash, Tensor positions, Tensor wanted, Tensor time, Tensor prices, Tensor tradable, Tensor? volume, "
-    "Tensor numbers, bool minimum"
+    "Tensor numbers, bool minimum, Tensor? marks"
 )
-_OUTPUTS = "(Tensor, Tensor, Tensor, Tensor, Tensor)"
-Five = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+_OUTPUTS = "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+#: Cash, positions, cost, turnover, units traded; equity, carry and who is called, which are empty without marks.
+Results = tuple[Tensor, ...]
+
+
+def _both(results: Results, marks: Tensor | None) -> tuple[Traded, Marked | None]:
+    """What was traded, and the accounts as they are marked."""
+    cash, *rest = results
+    traded, (equity, carry, called) = Traded(cash, *rest[:4]), rest[4:]
+    return traded, None if marks is None else Marked(cash, equity, carry, called)
 
 
 @torch.library.custom_op(
@@ -113,10 +120,11 @@ def _shares(
     volume: Tensor | None,
     numbers: Tensor,
     minimum: bool,
+    marks: Tensor | None,
     whole: bool,
-) -> Five:
-    results = _empty(cash, positions)
-    given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum)
+) -> Results:
+    results = _empty(cash, positions, marks)
+    given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum, marks)
     # What a thread keeps for later, asset after asset, so that neighbours lie beside each other.
     wishes = torch.empty(positions.shape[::-1], dtype=torch.float64, device=cash.device)
     _launch(
@@ -138,26 +146,27 @@ def _weights(
     volume: Tensor | None,
     numbers: Tensor,
     minimum: bool,
+    marks: Tensor | None,
     short: bool,
     lends: bool,
-) -> Five:
-    results = _empty(cash, positions)
-    given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum)
+) -> Results:
+    results = _empty(cash, positions, marks)
+    given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum, marks)
     width = triton.next_power_of_2(positions.shape[1])
     block = max(_TILE // width, 1)
-    constants = {"WIDTH": width, "TILES": _TILES, "SHORT": short, "LENDS": lends, "STEPS": _STEPS, "num_warps": _WARPS}
+    constants = {"WIDTH": width, "SHORT": short, "LENDS": lends, "STEPS": _STEPS, "num_warps": _WARPS}
     _launch(_weights_kernel, given, block, *results, **constants)
     return results
 
 
 @_shares.register_fake
-def _(cash: Tensor, positions: Tensor, *rest: Any) -> Five:
-    return _empty(cash, positions)
+def _(cash: Tensor, positions: Tensor, *rest: Any) -> Results:
+    return _empty(cash, positions, rest[-2])
 
 
 @_weights.register_fake
-def _(cash: Tensor, positions: Tensor, *rest: Any) -> Five:
-    return _empty(cash, positions)
+def _(cash: Tensor, positions: Tensor, *rest: Any) -> Results:
+    return _empty(cash, positions, rest[-3])
 
 
 @torch.library.custom_op("alphaswarm_rl::mark", mutates_args=())
@@ -168,7 +177,7 @@ def _mark(
     results = _marked(cash)
     width = triton.next_power_of_2(assets)
     block = max(_MARK_TILE // width, 1)
-    _mark_kernel[(triton.cdiv(count, block * _MARK_TILES),)](
+    _mark_kernel[(triton.cdiv(count, block),)](
         cash.contiguous(),
         positions.contiguous(),
         time.contiguous(),
@@ -180,8 +189,7 @@ def _mark(
         assets,
         BLOCK=block,
         WIDTH=width,
-        TILES=_MARK_TILES,
-        num_warps=_MARK_WARPS,
+        num_warps=4,
     )
     return results
 
@@ -197,27 +205,32 @@ def _marked(cash: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return first, second, third, torch.empty_like(cash, dtype=torch.bool)
 
 
-def _empty(cash: Tensor, positions: Tensor) -> Five:
-    """Cash, positions, cost, turnover and units traded, to be written."""
+def _empty(cash: Tensor, positions: Tensor, marks: Tensor | None) -> Results:
+    """Results to be written."""
     one, all_ = cash.shape, positions.shape
-    return tuple(torch.empty(shape, dtype=torch.float64, device=cash.device) for shape in (one, all_, one, one, all_))
+    traded = tuple(torch.empty(shape, dtype=torch.float64, device=cash.device) for shape in (one, all_, one, one, all_))
+    mark = _marked(cash if marks is not None else cash[:0])[1:]
+    return (*traded, *mark)
 
 
 def _launch(kernel: Any, given: tuple[Any, ...], block: int, *arguments: Any, **constants: Any) -> None:
-    cash, positions, wanted, time, prices, tradable, volume, numbers, minimum = given
+    cash, positions, wanted, time, prices, tradable, volume, numbers, minimum, marks = given
     count, assets = positions.shape
     inputs = [tensor.contiguous() for tensor in (cash, positions, wanted, time, prices)]
-    kernel[(triton.cdiv(count, block * constants.get("TILES", 1)),)](
+    kernel[(triton.cdiv(count, block),)](
         *inputs,
         tradable.contiguous().view(torch.uint8),
         inputs[-1] if volume is None else volume.contiguous(),
         numbers,
-        *arguments,
+        inputs[-1] if marks is None else marks.double().contiguous(),
+        *arguments[:-1],
+        arguments[-1].view(torch.uint8),
         count,
         assets,
         BLOCK=block,
         MINIMUM=minimum,
         IMPACT=volume is not None,
+        MARK=marks is not None,
         **constants,
         enable_fp_fusion=False,
     )
@@ -303,6 +316,19 @@ def _quote(prices_in, tradable_in, volume_in, quote, real, IMPACT: tl.constexpr)
 
 
 @triton.jit
+def _store_mark(cash, net, gross, numbers, equity_out, carry_out, called_out, rows, real):
+    """Pays borrow and funding, writes equity, carry and who is called, and gives the cash that is left."""
+    owed = (gross - net) / 2.0 + tl.maximum(-cash, 0.0)
+    carry = tl.load(numbers + 11) * owed + tl.load(numbers + 12) * net
+    cash = cash - carry
+    equity = cash + net
+    tl.store(equity_out + rows, equity, mask=real)
+    tl.store(carry_out + rows, carry, mask=real)
+    tl.store(called_out + rows, (equity < tl.load(numbers + 13) * gross).to(tl.uint8), mask=real)
+    return cash
+
+
+@triton.jit
 def _shares_kernel(
     cash_in,
     positions_in,
@@ -312,17 +338,22 @@ def _shares_kernel(
     tradable_in,
     volume_in,
     numbers,
+    marks_in,
     wishes,
     cash_out,
     positions_out,
     cost_out,
     turnover_out,
     traded_out,
+    equity_out,
+    carry_out,
+    called_out,
     count,
     assets,
     BLOCK: tl.constexpr,
     MINIMUM: tl.constexpr,
     IMPACT: tl.constexpr,
+    MARK: tl.constexpr,
     WHOLE: tl.constexpr,
     NEWTON: tl.constexpr,
 ):
@@ -383,7 +414,7 @@ def _shares_kernel(
             # A fractional buy that is cut is the last.
             active = active & fits
 
-    cost, moved = nothing, nothing
+    cost, moved, net, gross = nothing, nothing, nothing, nothing
     for k in range(assets):
         held = tl.load(positions_in + place + k, mask=real, other=0.0)
         traded = tl.load(traded_out + place + k, mask=real, other=0.0)
@@ -396,7 +427,14 @@ def _shares_kernel(
         moved += size * price
         tl.store(traded_out + place + k, traded, mask=real)
         tl.store(positions_out + place + k, held + traded, mask=real)
+        if MARK:
+            mark = tl.load(marks_in + at + k, mask=real, other=0.0)
+            worth = tl.where(held + traded != 0.0, (held + traded) * mark, 0.0)
+            net += worth
+            gross += tl.abs(worth)
     alive = equity > 0.0
+    if MARK:
+        left = _store_mark(left, net, gross, numbers, equity_out, carry_out, called_out, rows, real)
     tl.store(cash_out + rows, left, mask=real)
     tl.store(cost_out + rows, cost, mask=real)
     tl.store(turnover_out + rows, tl.where(alive, moved / tl.where(alive, equity, 1.0), 0.0), mask=real)
@@ -412,94 +450,104 @@ def _weights_kernel(
     tradable_in,
     volume_in,
     numbers,
+    marks_in,
     cash_out,
     positions_out,
     cost_out,
     turnover_out,
     traded_out,
+    equity_out,
+    carry_out,
+    called_out,
     count,
     assets,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
-    TILES: tl.constexpr,
     MINIMUM: tl.constexpr,
     IMPACT: tl.constexpr,
+    MARK: tl.constexpr,
     SHORT: tl.constexpr,
     LENDS: tl.constexpr,
     STEPS: tl.constexpr,
 ):
-    for tile in range(TILES):
-        rows = ((tl.program_id(0) * TILES + tile) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
-        real = rows < count
-        asset = tl.arange(0, WIDTH)
-        here = real[:, None] & (asset < assets)[None, :]
-        place = rows[:, None] * assets + asset[None, :]
-        quote = tl.load(time_in + rows, mask=real, other=0)[:, None] * assets + asset[None, :]
-        cash = tl.load(cash_in + rows, mask=real, other=0.0)
-        held = tl.load(positions_in + place, mask=here, other=0.0)
-        target = tl.load(targets_in + place, mask=here, other=0.0)
-        price, volume, trades = _quote(prices_in, tradable_in, volume_in, quote, here, IMPACT)
-        buy_rate, sell_rate, per_share = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2)
-        minimum, half_spread, impact = tl.load(numbers + 3), tl.load(numbers + 4), tl.load(numbers + 5)
-        carried = tl.load(numbers + 7)
-        dust, tolerance, solved = tl.load(numbers + 8), tl.load(numbers + 9), tl.load(numbers + 10)
+    rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+    real = rows < count
+    asset = tl.arange(0, WIDTH)
+    here = real[:, None] & (asset < assets)[None, :]
+    place = rows[:, None] * assets + asset[None, :]
+    quote = tl.load(time_in + rows, mask=real, other=0)[:, None] * assets + asset[None, :]
+    cash = tl.load(cash_in + rows, mask=real, other=0.0)
+    held = tl.load(positions_in + place, mask=here, other=0.0)
+    target = tl.load(targets_in + place, mask=here, other=0.0)
+    price, volume, trades = _quote(prices_in, tradable_in, volume_in, quote, here, IMPACT)
+    buy_rate, sell_rate, per_share = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2)
+    minimum, half_spread, impact = tl.load(numbers + 3), tl.load(numbers + 4), tl.load(numbers + 5)
+    carried = tl.load(numbers + 7)
+    dust, tolerance, solved = tl.load(numbers + 8), tl.load(numbers + 9), tl.load(numbers + 10)
 
-        worth = tl.where(held != 0.0, held * price, 0.0)
-        equity = cash + tl.sum(worth, axis=1)
-        if not SHORT:
-            target = tl.maximum(target, 0.0)
-        target = tl.where(trades, target, 0.0)
-        gross = tl.sum(tl.abs(target), axis=1)
-        fixed = tl.sum(tl.where(trades, 0.0, tl.abs(worth)), axis=1)
-        # Units per unit of money, and the reciprocal of the weights: divisions take longer than all else in the loop.
-        unit = target * _reciprocal(tl.where(trades, price, 1.0))
-        per_gross = _reciprocal(tl.where(gross > 0.0, gross, 1.0))
-        alive = real & (equity > 0.0)
-        least = (dust * equity)[:, None]
+    worth = tl.where(held != 0.0, held * price, 0.0)
+    equity = cash + tl.sum(worth, axis=1)
+    if not SHORT:
+        target = tl.maximum(target, 0.0)
+    target = tl.where(trades, target, 0.0)
+    gross = tl.sum(tl.abs(target), axis=1)
+    fixed = tl.sum(tl.where(trades, 0.0, tl.abs(worth)), axis=1)
+    # Units per unit of money, and the reciprocal of the weights: divisions take longer than all else in the loop.
+    unit = target * _reciprocal(tl.where(trades, price, 1.0))
+    per_gross = _reciprocal(tl.where(gross > 0.0, gross, 1.0))
+    alive = real & (equity > 0.0)
+    least = (dust * equity)[:, None]
 
-        low, high, after, base, cost = cash * 0.0, equity, equity, equity, cash * 0.0
-        open_, step = alive, 0
-        while (tl.max(open_.to(tl.int32), axis=0) > 0) & (step < STEPS):
-            bound = tl.where(gross > 0.0, (after * carried - fixed) * per_gross, after)
-            cut = bound < after
-            base = tl.where(open_, tl.where(cut, tl.maximum(bound, 0.0), after), base)
-            bends = tl.where(cut, tl.where(bound > 0.0, carried * per_gross, 0.0), 1.0)
-            move = unit * base[:, None] - held
-            size = tl.abs(move)
-            does = trades & (size * price > least)
-            size = tl.where(does, size, 0.0)
-            rate = tl.where(move > 0.0, buy_rate, sell_rate)
-            fee = tl.where(does, _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), 0.0)
-            steep = price * half_spread
-            steep += tl.where(size * price * rate + size * per_share > minimum, price * rate + per_share, 0.0)
-            if IMPACT:
-                steep += 1.5 * price * impact * tl.sqrt(size / volume)
-            slope = tl.sum(tl.where(does, tl.where(move > 0.0, steep, -steep) * unit, 0.0), axis=1) * bends
-            paid = tl.sum(fee, axis=1)
-            cost = tl.where(open_, paid, cost)
-            gap = after + paid - equity
-            open_ = open_ & (tl.abs(gap) > solved * equity)
-            high = tl.where(open_ & (gap > 0.0), after, high)
-            low = tl.where(open_ & (gap <= 0.0), after, low)
-            nearer = tl.where(slope > -1.0, after - gap * _reciprocal(tl.where(slope > -1.0, 1.0 + slope, 1.0)), low)
-            inside = (low < nearer) & (nearer < high)
-            after = tl.where(open_, tl.where(inside, nearer, (low + high) / 2.0), after)
-            step += 1
+    low, high, after, base, cost = cash * 0.0, equity, equity, equity, cash * 0.0
+    open_, step = alive, 0
+    while (tl.max(open_.to(tl.int32), axis=0) > 0) & (step < STEPS):
+        bound = tl.where(gross > 0.0, (after * carried - fixed) * per_gross, after)
+        cut = bound < after
+        base = tl.where(open_, tl.where(cut, tl.maximum(bound, 0.0), after), base)
+        bends = tl.where(cut, tl.where(bound > 0.0, carried * per_gross, 0.0), 1.0)
+        move = unit * base[:, None] - held
+        size = tl.abs(move)
+        does = trades & (size * price > least)
+        size = tl.where(does, size, 0.0)
+        rate = tl.where(move > 0.0, buy_rate, sell_rate)
+        fee = tl.where(does, _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), 0.0)
+        steep = price * half_spread
+        steep += tl.where(size * price * rate + size * per_share > minimum, price * rate + per_share, 0.0)
+        if IMPACT:
+            steep += 1.5 * price * impact * tl.sqrt(size / volume)
+        slope = tl.sum(tl.where(does, tl.where(move > 0.0, steep, -steep) * unit, 0.0), axis=1) * bends
+        paid = tl.sum(fee, axis=1)
+        cost = tl.where(open_, paid, cost)
+        gap = after + paid - equity
+        open_ = open_ & (tl.abs(gap) > solved * equity)
+        high = tl.where(open_ & (gap > 0.0), after, high)
+        low = tl.where(open_ & (gap <= 0.0), after, low)
+        nearer = tl.where(slope > -1.0, after - gap * _reciprocal(tl.where(slope > -1.0, 1.0 + slope, 1.0)), low)
+        inside = (low < nearer) & (nearer < high)
+        after = tl.where(open_, tl.where(inside, nearer, (low + high) / 2.0), after)
+        step += 1
 
-        goal = unit * base[:, None]
-        does = trades & (tl.abs(goal - held) * price > least)
-        value = tl.where(does, (goal - held) * price, 0.0)
-        left = cash - cost - tl.sum(value, axis=1)
-        done = alive & (tl.abs(equity - cost - after) <= tolerance * equity)
-        if not LENDS:
-            done = done & (left >= 0.0)
-        does = does & done[:, None]
-        moved = tl.sum(tl.abs(value), axis=1)
-        tl.store(positions_out + place, tl.where(does, goal, held), mask=here)
-        tl.store(traded_out + place, tl.where(does, goal - held, 0.0), mask=here)
-        tl.store(cash_out + rows, tl.where(done, left, cash), mask=real)
-        tl.store(cost_out + rows, tl.where(done, cost, 0.0), mask=real)
-        tl.store(turnover_out + rows, tl.where(done, moved / tl.where(alive, equity, 1.0), 0.0), mask=real)
+    goal = unit * base[:, None]
+    does = trades & (tl.abs(goal - held) * price > least)
+    value = tl.where(does, (goal - held) * price, 0.0)
+    left = cash - cost - tl.sum(value, axis=1)
+    done = alive & (tl.abs(equity - cost - after) <= tolerance * equity)
+    if not LENDS:
+        done = done & (left >= 0.0)
+    does = does & done[:, None]
+    moved = tl.sum(tl.abs(value), axis=1)
+    after_trade = tl.where(does, goal, held)
+    tl.store(positions_out + place, after_trade, mask=here)
+    tl.store(traded_out + place, tl.where(does, goal - held, 0.0), mask=here)
+    left = tl.where(done, left, cash)
+    if MARK:
+        mark = tl.load(marks_in + quote, mask=here, other=0.0)
+        worth = tl.where(after_trade != 0.0, after_trade * mark, 0.0)
+        net, all_ = tl.sum(worth, axis=1), tl.sum(tl.abs(worth), axis=1)
+        left = _store_mark(left, net, all_, numbers, equity_out, carry_out, called_out, rows, real)
+    tl.store(cash_out + rows, left, mask=real)
+    tl.store(cost_out + rows, tl.where(done, cost, 0.0), mask=real)
+    tl.store(turnover_out + rows, tl.where(done, moved / tl.where(alive, equity, 1.0), 0.0), mask=real)
 
 
 @triton.jit
@@ -517,24 +565,16 @@ def _mark_kernel(
     assets,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
-    TILES: tl.constexpr,
 ):
-    for tile in range(TILES):
-        rows = ((tl.program_id(0) * TILES + tile) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
-        real = rows < count
-        asset = tl.arange(0, WIDTH)
-        here = real[:, None] & (asset < assets)[None, :]
-        at = tl.load(time_in + rows, mask=real, other=0) * assets
-        held = tl.load(positions_in + rows[:, None] * assets + asset[None, :], mask=here, other=0.0)
-        price = tl.load(marks_in + at[:, None] + asset[None, :], mask=here, other=0.0)
-        worth = tl.where(held != 0.0, held * price, 0.0)
-        net, gross = tl.sum(worth, axis=1), tl.sum(tl.abs(worth), axis=1)
-        cash = tl.load(cash_in + rows, mask=real, other=0.0)
-        owed = (gross - net) / 2.0 + tl.maximum(-cash, 0.0)
-        carry = tl.load(numbers + 11) * owed + tl.load(numbers + 12) * net
-        cash = cash - carry
-        equity = cash + net
-        tl.store(cash_out + rows, cash, mask=real)
-        tl.store(equity_out + rows, equity, mask=real)
-        tl.store(carry_out + rows, carry, mask=real)
-        tl.store(called_out + rows, (equity < tl.load(numbers + 13) * gross).to(tl.uint8), mask=real)
+    rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+    real = rows < count
+    asset = tl.arange(0, WIDTH)
+    here = real[:, None] & (asset < assets)[None, :]
+    at = tl.load(time_in + rows, mask=real, other=0) * assets
+    held = tl.load(positions_in + rows[:, None] * assets + asset[None, :], mask=here, other=0.0)
+    price = tl.load(marks_in + at[:, None] + asset[None, :], mask=here, other=0.0)
+    worth = tl.where(held != 0.0, held * price, 0.0)
+    net, gross = tl.sum(worth, axis=1), tl.sum(tl.abs(worth), axis=1)
+    cash = tl.load(cash_in + rows, mask=real, other=0.0)
+    cash = _store_mark(cash, net, gross, numbers, equity_out, carry_out, called_out, rows, real)
+    tl.store(cash_out + rows, cash, mask=real)
