@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
-.PHONY: help install demo test test-all check format docs bench bench-peers clean
+.PHONY: help install demo test test-all check format docs bench bench-peers check-triton clean
 
 help:
 	@echo "make demo      install what is needed, train, evaluate, replay, show a table"
@@ -14,6 +14,7 @@ help:
 	@echo "make check     formatting, lint, types, layers, file lengths, generated docs"
 	@echo "make bench     the benchmarks, each beside its peer"
 	@echo "make bench-peers  the virtual environment .venv-peers with the benchmarks' peers"
+	@echo "make check-triton  the GPU kernels without a GPU: compiled, and run by an interpreter"
 	@echo "make docs      write the generated pages anew"
 	@echo "make install   the virtual environment .venv with everything, from requirements.lock"
 
@@ -74,6 +75,18 @@ $(PEERS)/.everything: benchmarks/peers.txt
 	touch $@
 
 bench-peers: $(PEERS)/.everything
+
+# Triton's interpreter needs an older NumPy than the lock has.
+TRITON := .venv-triton
+
+$(TRITON)/.everything:
+	$(PYTHON) -m venv $(TRITON)
+	$(TRITON)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 triton==3.6.0 numpy==2.2.6 gymnasium==1.2.2 pydantic PyYAML
+	touch $@
+
+check-triton: $(TRITON)/.everything
+	$(TRITON)/bin/python scripts/check_triton.py --compile
+	$(TRITON)/bin/python -W ignore scripts/check_triton.py
 
 clean:
 	rm -rf $(VENV) .alphaswarm build dist
