@@ -1,5 +1,7 @@
 """`rl bench env` measures, compares, and says what is missing."""
 
+import sys
+
 import numpy as np
 
 from alphaswarm_rl.bench.env_throughput import composed
@@ -23,6 +25,17 @@ def test_a_missing_peer_is_named_with_its_remedy(rl, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answer = rl("bench", "env", "--num-envs", "2", "--rounds", "1", "--seconds", "0.01")
     assert "finrl is missing: run make bench-peers" in answer.out
+
+
+def test_a_missing_extra_is_named_and_the_rest_is_measured(rl, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in [*sys.modules, "gym_anytrading"]:
+        if name.partition(".")[0] == "gym_anytrading":
+            monkeypatch.setitem(sys.modules, name, None)
+    answer = rl("bench", "env", "--num-envs", "2", "--rounds", "1", "--seconds", "0.01")
+    assert answer.code == 0
+    assert "anytrading is missing" in answer.out
+    assert "window_task" in answer.out
 
 
 def test_the_yardstick_does_what_the_environment_does():

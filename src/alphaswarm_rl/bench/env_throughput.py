@@ -138,13 +138,17 @@ def anytrading(num_envs: int) -> Any:
 
 def stepper(name: str, env: Any) -> Contestant:
     """An environment with its pool of random actions."""
+    pool = pool_of(env)
+    return Contestant(name, env.num_envs, lambda index: env.step(pool[index]))
+
+
+def pool_of(env: Any) -> list[Any]:
+    """Random actions, the same for every environment of that number and space."""
     rng = np.random.default_rng(0)
     space, n = env.single_action_space, env.num_envs
     if hasattr(space, "n"):
-        pool = list(rng.integers(0, space.n, (_POOL, n)))
-    else:
-        pool = list(rng.uniform(-1.0, 1.0, (_POOL, n, *space.shape)).astype(np.float32))
-    return Contestant(name, n, lambda index: env.step(pool[index]))
+        return list(rng.integers(0, space.n, (_POOL, n)))
+    return list(rng.uniform(-1.0, 1.0, (_POOL, n, *space.shape)).astype(np.float32))
 
 
 def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds: float = 0.2) -> list[Row]:
@@ -166,8 +170,8 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
     except MissingExtra as error:
         missing = f"anytrading is missing: {error}"
     base = composed(largest, panel)
-    fused_env = FusedStockTrading(base)
-    fused = stepper_like(base, fused_env)
+    fused_step, pool = FusedStockTrading(base).step, pool_of(base)
+    fused = Contestant("fused Numba step", largest, lambda index: fused_step(pool[index]))
     spans = {
         bars: stepper(f"{bars} bars", composed(largest, stocks(bars=bars), episode_bars=252))
         for bars in (_SHORT, _LONG)
@@ -202,13 +206,6 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
             if n > 1:
                 rows.append(_against(ours[task, n], peers["torchtrade", n]))
     return rows
-
-
-def stepper_like(env: Any, fused: FusedStockTrading) -> Contestant:
-    """The fused step with the same pool of actions as the environment's."""
-    rng = np.random.default_rng(0)
-    pool = list(rng.uniform(-1.0, 1.0, (_POOL, env.num_envs, *env.single_action_space.shape)).astype(np.float32))
-    return Contestant("fused Numba step", env.num_envs, lambda index: fused.step(pool[index]))
 
 
 def _between(first: Contestant, second: Contestant) -> Row:

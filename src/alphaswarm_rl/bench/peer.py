@@ -63,7 +63,8 @@ class Peer:
         if self.missing is not None or self._process is None or self._process.stdin is None:
             raise RuntimeError(f"{self.name}: {self.missing or 'closed'}")
         with contextlib.suppress(BrokenPipeError):
-            print("run", seconds, file=self._process.stdin, flush=True)
+            self._process.stdin.write(f"run {seconds}\n")
+            self._process.stdin.flush()
         answer = self._answer()
         if "missing" in answer:
             raise RuntimeError(f"{self.name}: {answer['missing']}")

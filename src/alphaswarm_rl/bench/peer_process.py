@@ -182,7 +182,8 @@ def main() -> int:
     answers = sys.stdout
 
     def say(**answer: object) -> None:
-        print(json.dumps(answer), file=answers, flush=True)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
 
     # Some peers print at episode ends, and gym-trading-env turns warnings into errors wherever it is imported.
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):

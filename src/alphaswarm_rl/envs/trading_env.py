@@ -12,7 +12,7 @@ from alphaswarm_rl.core.contracts import EnvRequest
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.base import BaseRLEnv
 from alphaswarm_rl.envs.parts import Part
-from alphaswarm_rl.envs.trading_plan import TradingPlan
+from alphaswarm_rl.envs.trading_plan import END_OF_DATA, TradingPlan
 from alphaswarm_rl.market.accounts_numpy import NumpyAccounts
 from alphaswarm_rl.market.average_cost import average_cost
 from alphaswarm_rl.market.backend_numpy import NUMPY
@@ -20,9 +20,6 @@ from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.view import ARRAYS, View
 
 Array = np.ndarray[Any, Any]
-
-#: Why an episode ends when its bars do.
-END_OF_DATA = "end_of_data"
 
 
 class TradingEnv(BaseRLEnv):

@@ -14,6 +14,9 @@ from alphaswarm_rl.market.fills import FillPolicy
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.panel import MarketPanel
 
+#: Why an episode ends when its bars do.
+END_OF_DATA = "end_of_data"
+
 
 @dataclass(frozen=True)
 class TradingPlan:

@@ -19,7 +19,7 @@ from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.compiled_function import CompiledFunction
 from alphaswarm_rl.envs.episodes import START_STREAM, check_identity, checked_request, checked_seed, matching
 from alphaswarm_rl.envs.parts import Part
-from alphaswarm_rl.envs.trading_plan import TradingPlan
+from alphaswarm_rl.envs.trading_plan import END_OF_DATA, TradingPlan
 from alphaswarm_rl.market.accounts_torch import TorchAccounts
 from alphaswarm_rl.market.arrays_torch import float64_by_default
 from alphaswarm_rl.market.average_cost import average_cost
@@ -27,9 +27,6 @@ from alphaswarm_rl.market.backend_torch import TorchBackend
 from alphaswarm_rl.market.counter_rng_torch import seed_words, uniform
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.view import ARRAYS, View
-
-#: Why an episode ends when its bars do; the name of the NumPy form.
-END_OF_DATA = "end_of_data"
 
 _MONEY = ("cash", "value", "value_before", "peak")
 _INFOS = (

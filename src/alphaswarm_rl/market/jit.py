@@ -17,12 +17,12 @@ from numba import prange as prange
 def cache_folder() -> Path | None:
     """Where compiled code is kept; None where Numba must find a place itself."""
     given = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(given) if given else Path.home() / ".cache") / "alphaswarm-rl" / "numba"
     try:
+        folder = (Path(given) if given else Path.home() / ".cache") / "alphaswarm-rl" / "numba"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # a user without a home, or whose home cannot be written to
         return None
-    return folder
+    return folder if os.access(folder, os.W_OK) else None
 
 
 if not numba.config.CACHE_DIR and (found := cache_folder()) is not None:
