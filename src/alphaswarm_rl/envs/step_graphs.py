@@ -41,13 +41,14 @@ class StepGraphs:
 
     def __init__(self, step: Step) -> None:
         self._step = step
-        self._graphs: dict[tuple[int, int], _Graph | None] = {}
+        self._graphs: dict[tuple[object, ...], _Graph | None] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self._steps = 0
 
     def __call__(self, actions: Tensor, out: Tensor, final: Tensor) -> tuple[Tensor, ...]:
         """The results of a step, in memory of their own."""
-        key = (out.data_ptr(), final.data_ptr())
+        # Memory that was freed may come back as storage of another form: a graph writes where it was recorded to.
+        key = (out.data_ptr(), out.stride(), final.data_ptr(), final.stride(), actions.dtype)
         self._steps += 1
         graph = self._graphs.get(key)
         if graph is None:
