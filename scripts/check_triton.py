@@ -95,10 +95,11 @@ def compile_all() -> None:
     types = {"count": "i32", "assets": "i32", "stride": "i32", "width": "i32", "row_width": "i32", "back": "i32"}
     types |= dict.fromkeys(("time_in", "bar", "start", "chosen"), "*i64")
     types |= {"out": "*fp32"} | dict.fromkeys(("tradable_in", "called_out", "only"), "*u8")
-    flags = {"MINIMUM": True, "WHOLE": True, "SHORT": True, "LENDS": True, "MARK": True, "SOME": True, "IMPACT": True}
+    flags = {"MINIMUM": True, "WHOLE": True, "SHORT": True, "LENDS": True, "MARK": True, "SOME": True}
+    flags |= {"IMPACT": True, "CASH": True}
     sizes = {"BLOCK": 1, "WIDTH": 32, "NEWTON": 6, "STEPS": 60, "ROWS": 4, "ACROSS": 512}
     kernels = (trading._shares_kernel, trading._weights_kernel, trading._mark_kernel)
-    copies = (gather._rows_kernel, gather._columns_kernel, gather._growth_kernel, gather._weights_kernel)
+    copies = (gather._rows_kernel, gather._columns_kernel, gather._growth_kernel, gather._parts_kernel)
     for kernel in (*kernels, *copies):
         for on in (True, False):
             constants = dict.fromkeys(flags, on) | sizes | ({"BLOCK": 128} if kernel is kernels[0] else {})

@@ -36,6 +36,9 @@ class Backend(Protocol):
         """Writes row `bar[i]` over row `start[i]` minus 1 to `out[i]`; 0 where the latter is not positive."""
         ...
 
-    def take_weights(self, positions: Any, prices: Any, bar: Any, value: Any, out: Any) -> None:
-        """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value."""
+    def take_weights(self, positions: Any, prices: Any, bar: Any, value: Any, out: Any, cash: Any = None) -> None:
+        """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value.
+
+        With cash (n,), `out` has one column more, the first, for its part of the value.
+        """
         ...

@@ -9,6 +9,8 @@ import numpy as np
 from alphaswarm_rl.market import kernels_numba_gather as gather
 from alphaswarm_rl.market.arrays_numpy import NUMPY_ARRAYS
 
+Array = np.ndarray[Any, Any]
+
 
 class NumpyBackend:
     """The CPU's arrays; see `backend.Backend`."""
@@ -18,10 +20,19 @@ class NumpyBackend:
     take_columns = staticmethod(gather.take_columns)
     take_window = staticmethod(gather.take_windows)
     take_growth = staticmethod(gather.take_growth)
-    take_weights = staticmethod(gather.take_weights)
 
     @staticmethod
-    def put(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def take_weights(
+        positions: Array, prices: Array, bar: Array, value: Array, out: Array, cash: Array | None = None
+    ) -> None:
+        """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value."""
+        if cash is not None:
+            out[:, 0] = cash / np.where(value > 0, value, np.inf)
+            out = out[:, 1:]
+        gather.take_weights(positions, prices, bar, value, out)
+
+    @staticmethod
+    def put(array: Array) -> Array:
         """The array itself, laid out row after row."""
         return np.ascontiguousarray(array)
 

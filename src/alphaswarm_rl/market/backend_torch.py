@@ -69,10 +69,15 @@ class TorchBackend:
         known = first > 0
         out[...] = torch.where(known, table[bar] / torch.where(known, first, 1.0) - 1.0, 0.0)
 
-    def take_weights(self, positions: Tensor, prices: Tensor, bar: Tensor, value: Tensor, out: Tensor) -> None:
+    def take_weights(
+        self, positions: Tensor, prices: Tensor, bar: Tensor, value: Tensor, out: Tensor, cash: Tensor | None = None
+    ) -> None:
         """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value."""
         if self._kernels is not None:
-            self._kernels.take_weights(positions, prices, bar, value, out, self.only)
+            self._kernels.take_weights(positions, prices, bar, value, out, self.only, cash)
             return
+        if cash is not None:
+            out[:, 0] = cash / torch.where(value > 0, value, torch.inf)
+            out = out[:, 1:]
         per_unit = torch.where(value > 0, 1.0 / torch.where(value > 0, value, 1.0), 0.0)
         out[...] = positions * prices[bar] * per_unit[:, None]

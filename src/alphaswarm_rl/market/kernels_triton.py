@@ -495,6 +495,9 @@ def _weights_kernel(
     # Units per unit of money, and the reciprocal of the weights: divisions take longer than all else in the loop.
     unit = target * _reciprocal(tl.where(trades, price, 1.0))
     per_gross = _reciprocal(tl.where(gross > 0.0, gross, 1.0))
+    # What a unit costs, where that does not depend on how many there are.
+    per_buy = price * (buy_rate + half_spread) + per_share
+    per_sale = price * (sell_rate + half_spread) + per_share
     alive = real & (equity > 0.0)
     least = (dust * equity)[:, None]
 
@@ -509,12 +512,17 @@ def _weights_kernel(
         size = tl.abs(move)
         does = trades & (size * price > least)
         size = tl.where(does, size, 0.0)
-        rate = tl.where(move > 0.0, buy_rate, sell_rate)
-        fee = tl.where(does, _fee(size, rate, price, volume, numbers, MINIMUM, IMPACT), 0.0)
-        steep = price * half_spread
-        steep += tl.where(size * price * rate + size * per_share > minimum, price * rate + per_share, 0.0)
+        steep = tl.where(move > 0.0, per_buy, per_sale)
+        fee = size * steep
+        if MINIMUM:
+            bare = price * half_spread
+            least_fee = fee - size * bare <= minimum
+            fee = tl.where(does & least_fee, minimum + size * bare, fee)
+            steep = tl.where(least_fee, bare, steep)
         if IMPACT:
-            steep += 1.5 * price * impact * tl.sqrt(size / volume)
+            more = price * impact * tl.sqrt(size / volume)
+            fee += size * more
+            steep += 1.5 * more
         slope = tl.sum(tl.where(does, tl.where(move > 0.0, steep, -steep) * unit, 0.0), axis=1) * bends
         paid = tl.sum(fee, axis=1)
         cost = tl.where(open_, paid, cost)

@@ -37,13 +37,20 @@ def take_growth(table: Tensor, bar: Tensor, start: Tensor, out: Tensor, only: Te
 
 
 def take_weights(
-    positions: Tensor, prices: Tensor, bar: Tensor, value: Tensor, out: Tensor, only: Tensor | None
+    positions: Tensor,
+    prices: Tensor,
+    bar: Tensor,
+    value: Tensor,
+    out: Tensor,
+    only: Tensor | None,
+    cash: Tensor | None = None,
 ) -> None:
-    """Writes each position's part of the value to `out`; 0 where there is no value."""
-    _launch(_weights_kernel, out, only, positions, prices, bar, value, prices.shape[1])
+    """Writes each position's part of the value to `out`, after that of the cash where it is given; 0 without value."""
+    given = (positions, prices, bar, value, value if cash is None else cash, prices.shape[1])
+    _launch(_parts_kernel, out, only, *given, CASH=cash is not None)
 
 
-def _launch(kernel: Any, out: Tensor, only: Tensor | None, *arguments: Any) -> None:
+def _launch(kernel: Any, out: Tensor, only: Tensor | None, *arguments: Any, **constants: bool) -> None:
     count, width = out.shape
     across = min(triton.next_power_of_2(width), _WIDEST)
     rows = _ROWS if only is None else _ROWS_OF_SOME
@@ -58,6 +65,7 @@ def _launch(kernel: Any, out: Tensor, only: Tensor | None, *arguments: Any) -> N
         ROWS=rows,
         ACROSS=across,
         SOME=only is not None,
+        **constants,
         num_warps=max(1, min(8, across // 128)),
     )
 
@@ -136,17 +144,25 @@ def _growth_kernel(
 
 
 @triton.jit
-def _weights_kernel(
-    positions, prices, bar, value_in, row_width, out, stride, count, width, only,
-    ROWS: tl.constexpr, ACROSS: tl.constexpr, SOME: tl.constexpr,
+def _parts_kernel(
+    positions, prices, bar, value_in, cash, row_width, out, stride, count, width, only,
+    ROWS: tl.constexpr, ACROSS: tl.constexpr, SOME: tl.constexpr, CASH: tl.constexpr,
 ):  # fmt: skip
+    # Rows are short here: all of a program's at once, so that none waits for the one before.
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    real = rows < count
+    if SOME:
+        real = real & (tl.load(only + rows, mask=real, other=0) != 0)
     columns = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
-    here = columns < width
-    for index in range(_rows_here(count, only, ROWS, SOME)):
-        row = tl.program_id(0).to(tl.int64) * ROWS + index
-        if _wanted(row, only, SOME):
-            value = tl.load(value_in + row)
-            per_unit = tl.where(value > 0.0, 1.0 / tl.where(value > 0.0, value, 1.0), 0.0)
-            held = tl.load(positions + row * width + columns, mask=here, other=0.0)
-            price = tl.load(prices + tl.load(bar + row) * row_width + columns, mask=here, other=0.0)
-            tl.store(out + row * stride + columns, (held * price * per_unit).to(out.dtype.element_ty), mask=here)
+    here = real[:, None] & (columns < width)[None, :]
+    asset, held_here = columns, here
+    if CASH:
+        asset, held_here = columns - 1, here & (columns > 0)[None, :]
+    value = tl.load(value_in + rows, mask=real, other=0.0)
+    per_unit = tl.where(value > 0.0, 1.0 / tl.where(value > 0.0, value, 1.0), 0.0)[:, None]
+    held = tl.load(positions + rows[:, None] * row_width + asset[None, :], mask=held_here, other=0.0)
+    at = tl.load(bar + rows, mask=real, other=0) * row_width
+    part = held * tl.load(prices + at[:, None] + asset[None, :], mask=held_here, other=0.0) * per_unit
+    if CASH:
+        part = tl.where((columns == 0)[None, :], tl.load(cash + rows, mask=real, other=0.0)[:, None] * per_unit, part)
+    tl.store(out + rows[:, None] * stride + columns[None, :], part.to(out.dtype.element_ty), mask=here)

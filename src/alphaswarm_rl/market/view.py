@@ -159,9 +159,10 @@ class View:
         """Writes the growth of a table (T, C) since the episode's first bar to `out`, (n, C); 0 where undefined."""
         self.market.backend.take_growth(table, self.bar, self.start, out)
 
-    def take_weights(self, out: Any) -> None:
-        """Writes `weights` to `out`, (n, A)."""
-        self.market.backend.take_weights(self.positions, self.market.close, self.bar, self.value, out)
+    def take_weights(self, out: Any, *, cash: bool = False) -> None:
+        """Writes `weights` to `out`, (n, A); with cash its weight before them, (n, 1 + A)."""
+        held = (self.positions, self.market.close, self.bar, self.value, out)
+        self.market.backend.take_weights(*held, self.cash if cash else None)
 
     def take_window(self, table: Any, length: int, out: Any) -> None:
         """Writes the `length` rows up to `bar[i]` of a table (T, C), oldest first, to `out[i]`, (n, length * C)."""

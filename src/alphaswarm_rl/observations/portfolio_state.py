@@ -48,7 +48,7 @@ class PortfolioState(ObservationBuilder):
     def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
         """Writes the pieces side by side."""
         left, assets, raw = 0, view.market.assets, self.config.raw
-        for piece in self.config.pieces:
+        for piece in self._passes():
             if piece == "prices":
                 prices = out[:, left : left + assets]
                 if raw:
@@ -56,6 +56,9 @@ class PortfolioState(ObservationBuilder):
                 else:
                     view.take_growth(state.get("prices", view.market.close), prices)
                 left += assets
+            elif piece == "cash and holdings":
+                view.take_weights(out[:, left : left + 1 + assets], cash=True)
+                left += 1 + assets
             elif piece == "holdings":
                 holdings = out[:, left : left + assets]
                 if raw:
@@ -67,7 +70,17 @@ class PortfolioState(ObservationBuilder):
                 out[:, left] = self._number(piece, view)
                 left += 1
 
-    def _number(self, piece: Piece, view: Any) -> Any:
+    def _passes(self) -> list[str]:
+        """Pieces as they are written: relative cash and the holdings after it in one pass over the rows."""
+        passes: list[str] = []
+        for piece in self.config.pieces:
+            if piece == "holdings" and not self.config.raw and passes[-1:] == ["cash"]:
+                passes[-1] = "cash and holdings"
+            else:
+                passes.append(piece)
+        return passes
+
+    def _number(self, piece: str, view: Any) -> Any:
         raw = self.config.raw
         if piece == "cash":
             return view.cash if raw else view.cash / view.xp.where(view.value > 0, view.value, view.xp.inf)
