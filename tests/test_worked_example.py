@@ -51,6 +51,15 @@ def test_the_worked_example(rl):
     of_first_version = [run for run in runs if run["version_id"] == first["version_id"]]
     assert sorted(run["target"] for run in of_first_version) == ["replay", "train", "train"]
 
+    # Train and replay of one version, under the name that the version's hash gives them.
+    table = f'alphaswarm_silver_rl_trajectories."{first["spec_hash"]}"'
+    found = rl("sql", f"SELECT run_id, phase, count(*), sum(reward) FROM {table} GROUP BY ALL")
+    steps = {(run_id, phase): (count, reward) for run_id, phase, count, reward in found["rows"]}
+    assert steps.keys() >= {(first["run_id"], "train"), (again["run_id"], "train"), (replayed["run_id"], "replay")}
+    assert steps[first["run_id"], "train"] == (2048, 2048.0)
+    assert steps[replayed["run_id"], "replay"][1] == replayed["metrics"]["total_reward"]
+    assert not any(run_id == changed["run_id"] for run_id, _ in steps)
+
     events = rl("runs", "events", first["run_id"])
     stages = [event["stage"] for event in events]
     assert stages[:4] == ["start", "data.loaded", "env.built", "agent.built"]

@@ -91,6 +91,42 @@ class TrajectorySettings(FrozenModel):
     require_iceberg: bool = Field(False, description="Whether a failed table commit fails the run.")
 
 
+class RecordSettings(FrozenModel):
+    """How much of a run is recorded step by step."""
+
+    train: str = Field(
+        "all",
+        pattern=r"^(all|off|sample:[1-9][0-9]*)$",
+        description="Training steps that are recorded: all, off, or sample:N for one whole episode in N.",
+    )
+    max_rows: int = Field(
+        50_000_000,
+        ge=0,
+        description="Training transitions after which only one episode in 100 is recorded (or in N, with sample:N).",
+    )
+    observations: bool = Field(
+        False, description="Whether whole observations are recorded too, for learning from them later."
+    )
+    memory_mb: int = Field(256, ge=16, description="Memory for steps on their way to disk; the loop waits beyond it.")
+
+
+class LakeSettings(FrozenModel):
+    """Where the step-by-step tables are kept."""
+
+    catalog_url: str | None = Field(
+        None,
+        description="Catalogue of the tables: an SQLite, PostgreSQL or REST URL; null: an SQLite file in the home.",
+    )
+    warehouse: str | None = Field(
+        None, description="Folder or s3:// address of the tables' files; null: a folder in the home."
+    )
+    s3_endpoint: str | None = Field(None, description="Address of an S3 server that is not Amazon's.")
+    s3_region: str | None = Field(None, description="Region of the S3 warehouse.")
+    segment_rows: int = Field(262_144, ge=1, description="Transitions after which a segment file is closed.")
+    commit_rows: int = Field(1_000_000, ge=1, description="Rows of a table after which segments are committed to it.")
+    commit_seconds: float = Field(60.0, gt=0, description="Seconds after which segments are committed all the same.")
+
+
 class DataSettings(FrozenModel):
     """Where market data lies."""
 
@@ -130,6 +166,8 @@ class Settings(FrozenModel):
     logs: LogsSettings = LogsSettings()
     data: DataSettings = DataSettings()
     trajectory: TrajectorySettings = TrajectorySettings()
+    record: RecordSettings = RecordSettings()
+    lake: LakeSettings = LakeSettings()
 
     def below_home(self, path: Path) -> Path:
         """`path` as an absolute one: relative paths are read as below the home folder."""
@@ -149,6 +187,11 @@ class Settings(FrozenModel):
     def data_path(self) -> Path:
         """Folder that paths in a spec are relative to."""
         return self.data.root.expanduser().absolute()
+
+    @property
+    def lake_path(self) -> Path:
+        """Folder of what the lake keeps on this machine: the spool, and by default the catalogue and the files."""
+        return self.below_home(Path("lake"))
 
     @property
     def database_url(self) -> str:

@@ -93,6 +93,7 @@ class Hooks:
         self.asked = 0
         self.metrics: list[dict[str, float]] = []
         self._halt, self._boundary = halt, boundary
+        self.decisions: list[tuple[Any, Any]] = []
 
     def should_halt(self) -> bool:
         self.asked += 1
@@ -101,6 +102,9 @@ class Hooks:
     def boundary(self, metrics: Any) -> None:
         self.metrics.append(dict(metrics))
         self._boundary()
+
+    def decided(self, values: Any, log_probs: Any) -> None:
+        self.decisions.append((values, log_probs))
 
 
 def sync(make: Callable[[], Env], num_envs: int, **kwargs: Any) -> SyncVectorEnv:

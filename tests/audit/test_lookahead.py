@@ -21,7 +21,10 @@ from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage, RewardT
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
 from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.runtime.building import lake_of
 from tests.envs.panels import random_panel
+from tests.lake.bars import append, snapshots
 
 SOURCES = "alphaswarm_rl."  #: Components of this package; tests define others.
 FUNDAMENTALS = ("pe", "pb", "debt_to_equity", "roa", "roe", "ebitda_margin")
@@ -147,6 +150,8 @@ OFFLINE = {
     "csv": {"path": "bars.csv", "features": FEATURES},
     "parquet": {"path": "bars.parquet", "features": FEATURES},
     "frame": {"name": "bars", "features": FEATURES},
+    "iceberg": {"table": "silver.bars", "features": FEATURES},
+    "medallion_replay": {"table": "silver.bars", "features": FEATURES},
 }
 
 
@@ -167,15 +172,21 @@ def files(tmp_path):
 
 
 @pytest.mark.parametrize("alias", sorted(OFFLINE))
-def test_data_pipelines_are_blind(alias, files):
+def test_data_pipelines_are_blind(alias, files, settings):
     root, frame = files
-    pipeline = build_from_config({"class": alias, "kwargs": OFFLINE[alias]}, kind="data_pipeline")
-    request = DataRequest(root=root, frames={"bars": frame})
+    kwargs = OFFLINE[alias]
+    if "table" in kwargs:
+        with Lake(settings) as lake:
+            append(lake, kwargs["table"], frame)
+            (snapshot,) = snapshots(lake, kwargs["table"])
+        kwargs = {**kwargs, "snapshot_id": snapshot.snapshot_id}
+    pipeline = build_from_config({"class": alias, "kwargs": kwargs}, kind="data_pipeline")
+    request = DataRequest(root=root, frames={"bars": frame}, lake=lake_of(settings))
     assert pipeline_findings(pipeline, request) == []
 
 
 def test_every_pipeline_without_a_network_is_among_them():
-    known = {cls.rl_alias for cls in catalogue.listing() if cls.rl_kind == "data_pipeline"}
+    known = {cls.rl_alias for cls in catalogue.listing() if issubclass(cls, PanelPipeline)}
     assert {name for name in known if name not in {"yahoo", "alpaca"} and not name.startswith("leaking")} == set(
         OFFLINE
     )

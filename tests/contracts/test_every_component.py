@@ -24,6 +24,9 @@ REQUIRED = {
     ("data_pipeline", "csv"): {"path": "bars.csv"},
     ("data_pipeline", "parquet"): {"path": "bars.parquet"},
     ("data_pipeline", "frame"): {"name": "bars"},
+    ("data_pipeline", "iceberg"): {"table": "silver.bars"},
+    ("data_pipeline", "medallion_replay"): {"table": "silver.bars", "as_of": "2024-01-01"},
+    ("data_pipeline", "replay"): {"spec_hash": "0" * 64},
 }
 #: Those of this package: other tests bring components of their own.
 COMPONENTS = [cls for cls in catalogue.listing() if cls.__module__.startswith("alphaswarm_rl.")]

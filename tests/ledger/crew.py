@@ -9,7 +9,7 @@ from multiprocessing.synchronize import Barrier
 from typing import TypeVar
 
 from alphaswarm_rl.core.errors import RunError
-from tests.ledger.samples import SampleSpec, open_ledger
+from tests.ledger.samples import SampleSpec, open_ledger, told
 
 SIZE = 8
 PATIENCE = 120
@@ -82,3 +82,10 @@ def sync_components(url: str) -> bool:
     with open_ledger(url) as ledger:
         _wait()
         return ledger.sync_components([row], "one")
+
+
+def add_one_ref_of_the_latest_run(url: str) -> None:
+    with open_ledger(url) as ledger:
+        run_id = ledger.run("latest").id
+        _wait()
+        ledger.add_refs([told(run_id, 0)])

@@ -44,3 +44,25 @@ def open_ledger(url: str) -> Ledger:
 def new_run(ledger: Ledger, **columns: Any) -> RunRow:
     version = ledger.persist_spec(SampleSpec())
     return ledger.create_run(**{"version_id": version.id, "target": "train", "seed": 7, **columns})
+
+
+def told(run_id: str, segment: int, **fields: Any) -> dict[str, Any]:
+    """What the ledger is told of a file with one segment of steps."""
+    kind = fields.get("kind", "trajectories")
+    own = {} if kind == "equity_curves" else {"first_step": 0, "last_step": 99}
+    return {
+        "kind": kind,
+        "run_id": run_id,
+        "phase": "train",
+        "first_episode": 0,
+        "last_episode": 9,
+        "timesteps": 100,
+        "iceberg_namespace": "rl",
+        "iceberg_table": "trajectories",
+        "row_count": 10,
+        "checksum": "00000000000000ff",
+        "first_segment": segment,
+        "last_segment": segment,
+        **own,
+        **fields,
+    }

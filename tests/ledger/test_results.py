@@ -4,14 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, func, select
 from sqlalchemy.exc import IntegrityError
 
-from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.ledger.tables import equity_curve_refs, trajectory_refs
-from alphaswarm_rl.ledger.types import utc_now
-from tests.ledger.samples import new_run
+from tests.ledger.samples import new_run, told
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
@@ -26,22 +22,9 @@ def _evaluate(ledger: Ledger, run_id: str, timesteps: int) -> None:
     )
 
 
-def _refer(ledger: Ledger, table: Table, run_id: str, timesteps: int) -> None:
-    row = {
-        "id": f"{table.name[:20]}-{run_id[:8]}-{timesteps}",
-        "run_id": run_id,
-        "phase": "train",
-        "first_episode": 0,
-        "last_episode": 1,
-        "timesteps": timesteps,
-        "iceberg_namespace": "rl",
-        "iceberg_table": "t",
-        "row_count": 10,
-        "created_at": utc_now(),
-    }
-    steps = {"first_step": 0, "last_step": 9} if table is trajectory_refs else {}
-    with write(ledger.engine) as connection:
-        connection.execute(table.insert().values({**row, **steps}))
+def _refer(ledger: Ledger, run_id: str, timesteps: int, phase: str = "train") -> None:
+    kinds = ("trajectories", "equity_curves")
+    ledger.add_refs([told(run_id, timesteps, kind=kind, timesteps=timesteps, phase=phase) for kind in kinds])
 
 
 def test_episodes_are_stored_in_batches_and_a_row_may_stand_for_many(ledger: Ledger) -> None:
@@ -95,8 +78,7 @@ def test_what_lies_beyond_a_checkpoint_is_dropped_but_not_the_events(ledger: Led
         ledger.add_episodes(each.id, [_episode(0, 50), _episode(1, 100), _episode(2, 101), _episode(3, 200)])
         for timesteps in (100, 200):
             _evaluate(ledger, each.id, timesteps)
-            _refer(ledger, trajectory_refs, each.id, timesteps)
-            _refer(ledger, equity_curve_refs, each.id, timesteps)
+            _refer(ledger, each.id, timesteps)
         ledger.append_event(each.id, 1, "train.step", NOON, {"timesteps": 200})
     assert ledger.drop_beyond(run.id, 100) == {
         "rl_episodes": 2,
@@ -108,9 +90,31 @@ def test_what_lies_beyond_a_checkpoint_is_dropped_but_not_the_events(ledger: Led
     assert [row.timesteps for row in ledger.evaluations(run.id)] == [100]
     assert len(ledger.events(run.id)) == 1
     assert len(ledger.episodes(other.id)) == 4
-    with read(ledger.engine) as connection:
-        assert connection.execute(select(func.count()).select_from(trajectory_refs)).scalar_one() == 3
+    assert [ref.timesteps for ref in ledger.refs(run.id)] == [100, 100]
+    assert len(ledger.refs(other.id)) == 4
     ledger.add_episodes(run.id, [_episode(2, 101)])
+
+
+def test_what_judged_the_checkpoint_itself_is_dropped_on_request(ledger: Ledger) -> None:
+    run, other = new_run(ledger), new_run(ledger)
+    for each in (run, other):
+        ledger.add_episodes(each.id, [_episode(0, 100), _episode(0, 99, phase="validation")])
+        for timesteps in (99, 100, 101):
+            _evaluate(ledger, each.id, timesteps)
+            _refer(ledger, each.id, timesteps, "train")
+            _refer(ledger, each.id, timesteps, "validation")
+    assert ledger.drop_beyond(run.id, 100, judged_too=True) == {
+        "rl_episodes": 0,
+        "rl_evaluations": 2,
+        "rl_trajectory_refs": 3,
+        "rl_equity_curve_refs": 3,
+    }
+    assert [row.timesteps for row in ledger.evaluations(run.id)] == [99]
+    kept = [(ref.phase, ref.timesteps) for ref in ledger.refs(run.id) if ref.first_step is not None]
+    assert kept == [("train", 99), ("train", 100), ("validation", 99)]
+    assert len(ledger.refs(run.id)) == 2 * len(kept)
+    assert len(ledger.evaluations(other.id)) == 3
+    assert len(ledger.refs(other.id)) == 12
 
 
 def test_events_are_numbered_and_read_on_from_a_number(ledger: Ledger) -> None:

@@ -288,42 +288,99 @@
   options.rl.trajectory.namespace = lib.mkOption {
     type = lib.types.str;
     default = "rl";
-    description = "Namespace of the four tables. Waits for the data plane.";
+    description = "Namespace of the four tables.";
   };
   options.rl.trajectory.table = lib.mkOption {
     type = lib.types.str;
     default = "trajectories";
-    description = "Table of steps. Waits for the data plane.";
+    description = "Table of steps.";
   };
   options.rl.trajectory.equityTable = lib.mkOption {
     type = lib.types.str;
     default = "equity_curves";
-    description = "Table of equity curves. Waits for the data plane.";
+    description = "Table of equity curves.";
   };
   options.rl.trajectory.actionLogTable = lib.mkOption {
     type = lib.types.str;
     default = "action_logs";
-    description = "Table of action components. Waits for the data plane.";
+    description = "Table of action components.";
   };
   options.rl.trajectory.rewardDecompTable = lib.mkOption {
     type = lib.types.str;
     default = "reward_decomposition";
-    description = "Table of reward terms. Waits for the data plane.";
+    description = "Table of reward terms.";
   };
   options.rl.trajectory.persist = lib.mkOption {
     type = lib.types.bool;
     default = true;
-    description = "Whether steps are kept on disk. Waits for the data plane.";
+    description = "Whether steps are kept on disk.";
   };
   options.rl.trajectory.flushRows = lib.mkOption {
     type = lib.types.int;
     default = 1000;
-    description = "Steps per environment before the buffer is flushed. Waits for the data plane.";
+    description = "Steps per environment before the buffer is flushed.";
   };
   options.rl.trajectory.requireIceberg = lib.mkOption {
     type = lib.types.bool;
     default = false;
-    description = "Whether a failed table commit fails the run. Waits for the data plane.";
+    description = "Whether a failed table commit fails the run.";
+  };
+  # Record: What is recorded of a run. Run → Steps (Information)
+  options.rl.record.train = lib.mkOption {
+    type = lib.types.str;
+    default = "all";
+    description = "Training steps that are recorded: all, off, or sample:N for one whole episode in N.";
+  };
+  options.rl.record.maxRows = lib.mkOption {
+    type = lib.types.int;
+    default = 50000000;
+    description = "Training transitions after which only one episode in 100 is recorded (or in N, with sample:N).";
+  };
+  options.rl.record.observations = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether whole observations are recorded too, for learning from them later.";
+  };
+  options.rl.record.memoryMb = lib.mkOption {
+    type = lib.types.int;
+    default = 256;
+    description = "Memory for steps on their way to disk; the loop waits beyond it.";
+  };
+  # Lake: Where recorded steps are kept. Rows → Tables (Information)
+  options.rl.lake.catalogUrl = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Catalogue of the tables: an SQLite, PostgreSQL or REST URL; null: an SQLite file in the home.";
+  };
+  options.rl.lake.warehouse = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Folder or s3:// address of the tables' files; null: a folder in the home.";
+  };
+  options.rl.lake.s3Endpoint = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Address of an S3 server that is not Amazon's.";
+  };
+  options.rl.lake.s3Region = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Region of the S3 warehouse.";
+  };
+  options.rl.lake.segmentRows = lib.mkOption {
+    type = lib.types.int;
+    default = 262144;
+    description = "Transitions after which a segment file is closed.";
+  };
+  options.rl.lake.commitRows = lib.mkOption {
+    type = lib.types.int;
+    default = 1000000;
+    description = "Rows of a table after which segments are committed to it.";
+  };
+  options.rl.lake.commitSeconds = lib.mkOption {
+    type = lib.types.float;
+    default = 60.0;
+    description = "Seconds after which segments are committed all the same.";
   };
   # Home: Home folder & ledger. Run → Ledger (Information)
   options.rl.home.folder = lib.mkOption {

@@ -13,7 +13,7 @@ from alphaswarm_rl.options.render import COLUMNS, as_json, as_markdown, as_nix, 
 GOLDEN = Path(__file__).parent / "options.nix"
 
 BLOCK = re.compile(
-    r"^  options\.rl\.(?P<key>[a-z]+\.[a-zA-Z]+) = lib\.mkOption \{\n"
+    r"^  options\.rl\.(?P<key>[a-z]+\.[a-zA-Z0-9]+) = lib\.mkOption \{\n"
     r"    type = (?P<type>[^;]+);\n"
     r"    default = (?P<default>.+);\n"
     r'    description = "(?P<description>(?:[^"\\]|\\.)+)";\n'

@@ -100,6 +100,17 @@ OURS = {
     "infer.threads",
     "store.keepLast",
     "data.root",
+    "record.train",
+    "record.maxRows",
+    "record.observations",
+    "record.memoryMb",
+    "lake.catalogUrl",
+    "lake.warehouse",
+    "lake.s3Endpoint",
+    "lake.s3Region",
+    "lake.segmentRows",
+    "lake.commitRows",
+    "lake.commitSeconds",
     "home.episodeRate",
     "home.haltPollSeconds",
     "home.haltSilenceSeconds",
@@ -177,7 +188,7 @@ def test_features_have_the_documented_signatures():
         ("Traces", "Episode → Trace", "Signal"),
         ("Logs", "Event → Log", "Signal"),
     ]
-    assert [feature.name for feature in FEATURES][12:] == ["Data", "Trajectory", "Home"]
+    assert [feature.name for feature in FEATURES][12:] == ["Data", "Trajectory", "Record", "Lake", "Home"]
     assert [option for feature in FEATURES for option in options_of(feature)] == list(OPTIONS)
 
 

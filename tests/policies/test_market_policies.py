@@ -337,6 +337,9 @@ def test_the_agent_that_runs_it_trains_and_evaluates_in_between():
         def boundary(self, metrics):
             pass
 
+        def decided(self, values, log_probs):
+            pass
+
     def actions(disturb):
         env = env_of(random_panel(), num_envs=2, phase="train", episode_bars=10)
         learner = learner_of("minimum_variance", EpisodeTracker(env), **QUICK["minimum_variance"])

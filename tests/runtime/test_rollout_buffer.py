@@ -24,6 +24,9 @@ class Hooks:
     def boundary(self, metrics):
         pass
 
+    def decided(self, values, log_probs):
+        pass
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_rollout_buffer_equals_an_independent_recording(case):

@@ -91,7 +91,6 @@ def test_a_spec_cannot_change():
         ("training: {extras: {a: 1}}", "declares keys"),
         ("evaluation: {extras: {a: 1}}", "declares keys"),
         ("extras: {a: 1}", "declares keys"),
-        ("trajectory_store: {enabled: false}", "data plane"),
         ("mlflow: {experiment: x}", "experiment tracking"),
         ("mlflow: {register_model_as: x}", "experiment tracking"),
         ("mlflow: {tags: {a: b}}", "experiment tracking"),
@@ -103,11 +102,9 @@ def test_a_field_whose_part_is_not_there_is_refused(field, part):
         refuse_absent(spec)
 
 
-@pytest.mark.parametrize("slot", ["ensembler", "trajectory_store"])
-def test_a_component_of_a_kind_that_is_not_there_is_refused(slot):
-    wrapped = "{spec: {class: x}}"
+def test_a_component_of_a_kind_that_is_not_there_is_refused():
     with pytest.raises(SpecError, match="not there yet"):
-        load(f"{MINIMAL}{slot}: {wrapped}")
+        load(f"{MINIMAL}ensembler: {{spec: {{class: x}}}}")
 
 
 def test_nested_components_of_kinds_that_are_not_there_are_refused():
@@ -164,7 +161,7 @@ def test_no_evaluation_is_zero_episodes_and_then_no_best_model_is_sought():
 
 def test_at_its_default_a_waiting_field_does_no_harm():
     refuse_absent(load(MINIMAL))
-    assert {field.path for field in waiting_fields()} >= {"mlflow.tags", "trajectory_store.enabled", "ensembler"}
+    assert {field.path for field in waiting_fields()} >= {"mlflow.tags", "ensembler"}
 
 
 @pytest.mark.parametrize("missing", ["env", "agent"])

@@ -59,6 +59,11 @@ class PolicyLearner:
         self._observation: Any = None
         self._restored = False
 
+    @property
+    def observation(self) -> Any:
+        """What training goes on from; None before its first reset."""
+        return self._observation
+
     def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
         """Starts the stream of predictions anew in that environment, so that an evaluation repeats itself."""
         self._predicting = self._build(seed, env)

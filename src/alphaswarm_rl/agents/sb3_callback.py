@@ -25,6 +25,7 @@ class HooksCallback(BaseCallback):
         self.halted = False
         self._should_halt = hooks.should_halt
         self._boundary = hooks.boundary
+        self._decided = hooks.decided
         self._mark = mark
         self._whole_at = 0
 
@@ -32,6 +33,9 @@ class HooksCallback(BaseCallback):
         self._whole_at = self.model.num_timesteps
 
     def _on_step(self) -> bool:
+        values = self.locals.get("values")
+        if values is not None:  # on-policy algorithms know them, the others do not
+            self._decided(values, self.locals["log_probs"])
         if self._should_halt():
             self.halted = True
         return not self.halted

@@ -65,6 +65,8 @@ class SB3Learner:
     """
 
     resume: Literal["exact", "approximate"] = "approximate"
+    #: Every training begins with a reset.
+    observation: Any = None
 
     def __init__(self, agent: SB3Adapter, request: AgentRequest) -> None:
         self._alias = agent.rl_alias

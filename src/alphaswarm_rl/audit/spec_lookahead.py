@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, pipeline_findings, undeclared
-from alphaswarm_rl.core.contracts import EnvRequest
+from alphaswarm_rl.core.contracts import EnvRequest, TableReader
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.market.panel import MarketPanel
@@ -39,7 +39,12 @@ class Report:
 
 
 def audit_spec(
-    spec: RLExperimentSpec, *, root: Path = Path(), frames: Mapping[str, Any] | None = None, seed: int = 0
+    spec: RLExperimentSpec,
+    *,
+    root: Path = Path(),
+    frames: Mapping[str, Any] | None = None,
+    lake: Callable[[], TableReader] | None = None,
+    seed: int = 0,
 ) -> Report:
     """Audits data pipeline, observation, action, stages, reward and terminations of a spec on its training window.
 
@@ -47,9 +52,10 @@ def audit_spec(
         spec: The spec.
         root: Folder that paths of data are relative to.
         frames: Data frames by name.
+        lake: Gives the reader of the lake's tables.
         seed: Seed of made data, actions and noise.
     """
-    builder = Builder(spec, seed=seed, device="cpu", root=root, frames=frames)
+    builder = Builder(spec, seed=seed, device="cpu", root=root, frames=frames, lake=lake)
     if builder.data is None or not isinstance(builder.env, TradingComponent):
         raise SpecError(
             f"the env {builder.env.rl_alias!r}",

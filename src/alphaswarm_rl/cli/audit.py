@@ -40,8 +40,10 @@ def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
         seed: Seed of made data, actions and noise.
     """
     from alphaswarm_rl.audit.spec_lookahead import audit_spec
+    from alphaswarm_rl.runtime.building import lake_of
 
-    report = audit_spec(spec_of(session, spec_or_run), root=session.settings.data.root, seed=seed)
+    settings = session.settings
+    report = audit_spec(spec_of(session, spec_or_run), root=settings.data.root, lake=lake_of(settings), seed=seed)
     rows = [
         (
             finding.kind,

@@ -14,6 +14,7 @@ from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.options import effective_spec, load_settings
 from alphaswarm_rl.runtime import RLRuntime, RunResult
+from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec
 
 #: Orders in money, in fractions of shares and without a limit that binds: what is held between rebalancings is not
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     version = {result.version_id for result in (trained, again, *replays)}
     click.echo(f"The evaluation gave the same return as training's own: {same}.")
     click.echo(f"Both replays gave the same bytes, under the version that trained: {equal and len(version) == 1}.")
+    click.echo(_recorded(settings, trained))
     click.echo(f"Look closer: .venv/bin/rl runs show {trained.run_id[:8]}")
     return 0 if same and equal and len(version) == 1 else 1
 
@@ -97,6 +99,21 @@ def _verdict(rows: list[tuple[str, RunResult, float]]) -> str:
             "window, which is no evidence of an edge."
         )
     return f"{found} The stocks are survivors: every long portfolio of them looks good.\n"
+
+
+def _recorded(settings: Settings, trained: RunResult) -> str:
+    """How many steps of the training are in the tables, and what its worst day was, asked in SQL."""
+    import duckdb
+
+    from alphaswarm_rl.lake.views import register_run_views
+
+    with duckdb.connect() as connection:
+        views = register_run_views(trained.run_id, connection, settings)
+        ((count,),) = connection.table(views["trajectories"]).aggregate("count(*)").fetchall()
+        judged = connection.table(views["equity_curves"]).filter("phase = 'evaluate'")
+        worst = judged.order("drawdown DESC").limit(1).project("ts::DATE, drawdown").fetchall()
+    day = "".join(f"; the deepest drawdown of the evaluation was {depth:.1%} on {date}" for date, depth in worst)
+    return f"\nAll {count:,} steps of the training run are in tables{day}: .venv/bin/rl sql 'SELECT ...'."
 
 
 if __name__ == "__main__":

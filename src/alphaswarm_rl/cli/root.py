@@ -32,6 +32,8 @@ ENTRIES = {
         f"{_HERE}.components:components", "List the components that specs can name, and their parameters."
     ),
     "options": Entry(f"{_HERE}.options:options", "List every option with its ENV name, flag and Nix name."),
+    "sql": Entry(f"{_HERE}.sql:sql", "Ask the recorded steps of all runs in SQL."),
+    "lake": Entry(f"{_HERE}.lake:lake", "Look at the tables of recorded steps, deliver to them, tidy and verify them."),
     "db": Entry(f"{_HERE}.db:db", "Upgrade the ledger's database, or look at its revision."),
     "doctor": Entry(f"{_HERE}.doctor:doctor", "Check this installation and say what is wrong with it."),
     "completion": Entry(f"{_HERE}.completion:completion", "Print a script that completes commands in a shell."),

@@ -10,6 +10,7 @@ from alphaswarm_rl.cli.results import PORTFOLIO_METRICS, dates
 from alphaswarm_rl.cli.runs_events import events
 from alphaswarm_rl.cli.runs_export import export
 from alphaswarm_rl.cli.runs_removal import gc, rm
+from alphaswarm_rl.cli.runs_steps import actions, equity, rewards, trajectories
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns, pairs, shown
 from alphaswarm_rl.cli.verb import verb
@@ -55,6 +56,10 @@ def runs() -> None:
 
 
 runs.add_command(events)
+runs.add_command(equity)
+runs.add_command(rewards)
+runs.add_command(actions)
+runs.add_command(trajectories)
 runs.add_command(export)
 runs.add_command(rm)
 runs.add_command(gc)

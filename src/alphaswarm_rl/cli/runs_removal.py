@@ -13,7 +13,7 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns, size
-from alphaswarm_rl.cli.verb import verb
+from alphaswarm_rl.cli.verb import lake_options, verb
 from alphaswarm_rl.core.errors import OptionError, RunError
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ class Leftover:
     bytes: int
 
 
-@verb("rm")
+@verb("rm", table=lake_options())
 @click.argument("run")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint.")
 def rm(session: Session, run: str, yes: bool, force: bool) -> None:
-    """Remove a run's files; its row stays, marked removed.
+    """Remove a run's files and recorded steps; its row stays, marked removed.
+
+    Its steps leave their tables at once, and the disk with rl lake expire and rl lake sweep.
 
     A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from.
 
@@ -57,9 +59,12 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
         row = ledger.run(run)
         _refuse(ledger, row, settings.models_path / row.id, force=force)
         _confirm(f"Remove the files of run {row.id}?", yes=yes)
-        # The mark comes first: should the deletion be cut short, `rl runs gc` knows that the rest may go.
+        # Steps go before the mark: should the lake not answer, the run is as it was and can be removed again.
+        freed = _remove_steps(settings, row.id)
+        ledger.drop_refs(row.id)
+        # The files go after it: should their deletion be cut short, `rl runs gc` knows that the rest may go.
         ledger.mark_removed(row.id)
-    freed = CheckpointStore(settings.models_path).remove(row.id)
+    freed += CheckpointStore(settings.models_path).remove(row.id)
     for path in _other_files(settings, row.id):
         freed += path.stat().st_size
         path.unlink()
@@ -123,6 +128,28 @@ def _confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise OptionError("this removal", "nobody can be asked: stdin is not a terminal", "Give --yes.")
     click.confirm(question, abort=True, err=True)
+
+
+def _remove_steps(settings: Settings, run_id: str) -> int:
+    """Takes a run's steps out of the tables, the spool and the store without tables; gives the bytes that are free."""
+    from alphaswarm_rl.lake.catalog import Lake, explained
+    from alphaswarm_rl.lake.delivery import drop
+    from alphaswarm_rl.lake.plain_files import folder_of
+    from alphaswarm_rl.lake.tables import KINDS
+    from alphaswarm_rl.runtime.checkpoints import folder_size
+
+    with Lake(settings) as lake:
+        folders = [lake.spool / run_id, *(folder_of(settings, kind, run_id) for kind in KINDS)]
+        if lake.exists:
+            with explained("the lake", "Nothing was removed. Once the catalogue answers, try again."):
+                for kind in KINDS:
+                    lake.find(lake.identifier(kind))
+            drop(lake, run_id, lambda phase, name: True)
+    there = [folder for folder in folders if folder.is_dir()]
+    freed = sum(folder_size(folder) for folder in there)
+    for folder in there:
+        shutil.rmtree(folder)
+    return freed
 
 
 def _other_files(settings: Settings, run_id: str) -> list[Path]:

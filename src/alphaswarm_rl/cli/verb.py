@@ -21,6 +21,18 @@ from alphaswarm_rl.options.click_options import TableOption, given, option_param
 _EVERYWHERE = ("home.folder", "home.dbUrl", "logs.level")
 #: Rows that change nothing about judging a policy.
 _TRAINING_ONLY = ("infer.modelPath", "store.checkpointFreq", "store.keepLast", "home.episodeRate")
+#: Rows that say where the tables of recorded steps are, and what they are called.
+_LAKE = (
+    "lake.catalogUrl",
+    "lake.warehouse",
+    "lake.s3Endpoint",
+    "lake.s3Region",
+    "trajectory.namespace",
+    "trajectory.table",
+    "trajectory.equityTable",
+    "trajectory.actionLogTable",
+    "trajectory.rewardDecompTable",
+)
 _OWN = ("as_json", "debug", "plugin", "settings_file")
 
 
@@ -79,6 +91,11 @@ def inference_options() -> list[click.Option]:
     """The options of a command that answers with a policy and runs nothing."""
     taken = ("infer.modelPath", "infer.device", "infer.threads")
     return [param for param in _rows() if param.row.key in taken]
+
+
+def lake_options() -> list[click.Option]:
+    """The options of a command that works on the tables of recorded steps."""
+    return [param for param in _rows() if param.row.key in _LAKE]
 
 
 def stored_version_options(*arguments: str, trains: bool = False) -> list[click.Option]:

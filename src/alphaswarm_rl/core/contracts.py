@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -83,6 +83,33 @@ class NamedTerm:
     term: Any
 
 
+class TableReader(Protocol):
+    """Whoever reads tables of the lake for data pipelines."""
+
+    def read(
+        self,
+        identifier: str,
+        *,
+        snapshot_id: int | None = None,
+        as_of: str | None = None,
+        columns: Sequence[str] | None = None,
+        where: Mapping[str, Sequence[Any]] | None = None,
+    ) -> tuple[Any, int]:
+        """The rows of a table as they are in one snapshot, in no particular order.
+
+        Args:
+            identifier: The table as `namespace.name`; or `trajectories`, whatever that table is called.
+            snapshot_id: The snapshot; None: the newest one, or the one of `as_of`.
+            as_of: The snapshot that was current then, ISO; without a zone it is UTC.
+            columns: Which columns; None: all.
+            where: The values that a column may have.
+
+        Returns:
+            An Arrow table, and the id of the snapshot.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class DataRequest:
     """Which market data is wanted.
@@ -94,6 +121,7 @@ class DataRequest:
         root: Folder that paths in a spec are relative to.
         frames: Data frames that the caller handed in, by name.
         symbols: The assets that are wanted, in this order; empty means all that the source has.
+        lake: Gives the reader of the lake's tables; it is asked by pipelines that read there alone.
     """
 
     window: Window = field(default_factory=Window)
@@ -102,6 +130,7 @@ class DataRequest:
     root: Path = field(default_factory=Path)
     frames: Mapping[str, Any] = field(default_factory=dict)
     symbols: tuple[str, ...] = ()
+    lake: Callable[[], TableReader] | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +164,13 @@ class TrainingHooks(HaltToken, Protocol):
         """Called whenever the learner's state is whole (after each rollout and its update): it may be saved now."""
         ...
 
+    def decided(self, values: Any, log_probs: Any) -> None:
+        """Called after each vector step by learners that know the value of what they saw and how likely they acted so.
+
+        Both are arrays or tensors with one number per environment, and stay as they are.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class AgentRequest:
@@ -162,6 +198,8 @@ class Learner(Stateful, Protocol):
     rollout_transitions: int | None
     #: Transitions trained so far.
     timesteps: int
+    #: What it saw last and goes on from; None where training begins with a reset.
+    observation: Any
 
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""
@@ -181,6 +219,59 @@ class Learner(Stateful, Protocol):
         masks: Any = None,
     ) -> tuple[np.ndarray[Any, Any], Any]:
         """Actions for a batch of observations, and the memory for the next call (None for most)."""
+        ...
+
+
+@dataclass(frozen=True)
+class StoreRequest:
+    """What a trajectory store is opened for.
+
+    Attributes:
+        run_id: The run whose steps it will keep.
+        settings: Where and how; see `Settings`.
+        account: Is told of every segment file that is where it belongs now; may be told twice.
+        pinned: Gives the data references of stored specs: snapshots that they name are never expired.
+    """
+
+    run_id: str
+    settings: Any
+    account: Callable[[Sequence[Any]], None]
+    pinned: Callable[[], Sequence[Mapping[str, Any]]]
+
+
+class OpenStore(Protocol):
+    """An open trajectory store. Rows come as Arrow tables by kind; one thread uses it at a time."""
+
+    def write(self, phase: str, rows: Mapping[str, Any], timesteps: int) -> None:
+        """Takes rows in; `timesteps` are the run's transitions at the last of them."""
+        ...
+
+    def close_segments(self) -> None:
+        """Makes everything that was written so far last, and able to be told from what comes later."""
+        ...
+
+    def deliver(self) -> None:
+        """Brings finished segments where they belong, as far as that is due."""
+        ...
+
+    def drop_after(self, timesteps: int, *, judged_too: bool) -> None:
+        """Forgets what came after a checkpoint; with `judged_too` all that was judged at that very step as well."""
+        ...
+
+    def finish(self, *, compact: bool) -> None:
+        """Brings everything where it belongs, in few files where that is asked for."""
+        ...
+
+    def report(self) -> dict[str, Any]:
+        """What the run's row says of it: rows by kind, what is not delivered, what went wrong."""
+        ...
+
+    def rows(self, kind: Any) -> Any:
+        """The run's rows of that kind, as an Arrow table."""
+        ...
+
+    def close(self) -> None:
+        """Gives files and connections back; what is not finished stays as it is."""
         ...
 
 

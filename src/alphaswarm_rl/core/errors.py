@@ -88,6 +88,12 @@ class CheckpointError(AlphaSwarmError):
     exit_code = 1
 
 
+class LakeError(AlphaSwarmError):
+    """The lake cannot be written to or read from, or does not hold what it should."""
+
+    exit_code = 1
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """A sentence that proposes the choice most like `name`, or lists what there is."""
     known = sorted(choices)

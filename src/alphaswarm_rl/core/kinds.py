@@ -18,9 +18,11 @@ if TYPE_CHECKING:
         EnvRequest,
         Learner,
         NamedTerm,
+        OpenStore,
         PolicyRequest,
         PolicyRunner,
         State,
+        StoreRequest,
         Trade,
         Window,
     )
@@ -250,8 +252,8 @@ class TrajectoryStore(RLComponent):
     rl_kind = "trajectory_store"
 
     @abc.abstractmethod
-    def build(self, request: Any) -> Any:
-        """The open store."""
+    def build(self, request: StoreRequest) -> OpenStore:
+        """The open store of one run."""
 
 
 class AdvantageEstimator(RLComponent):

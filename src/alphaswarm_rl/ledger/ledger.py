@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from alphaswarm_rl.db.engine import damage, open_engine, read
 from alphaswarm_rl.db.schema import ensure_ready
-from alphaswarm_rl.ledger import components, events, halts, liveness, results, runs, specs
+from alphaswarm_rl.ledger import components, events, halts, liveness, refs, results, runs, specs
 from alphaswarm_rl.ledger.results import EvaluationPhase
 from alphaswarm_rl.ledger.rows import (
     ComponentRow,
@@ -20,6 +20,7 @@ from alphaswarm_rl.ledger.rows import (
     EventRow,
     HaltLogRow,
     HaltRow,
+    RefRow,
     RunRow,
     SpecRow,
     VersionRow,
@@ -92,6 +93,10 @@ class Ledger:
         with read(self.engine) as connection:
             return specs.version(connection, version_id)
 
+    def pinned_data(self) -> list[dict[str, Any]]:
+        """The data pipelines that stored versions name, as they name them, the oldest version first."""
+        return refs.pinned_data(self.engine)
+
     # Runs.
 
     def create_run(self, *, version_id: str, target: str, seed: int, **columns: Any) -> RunRow:
@@ -120,6 +125,10 @@ class Ledger:
     ) -> list[RunRow]:
         """Runs, the newest first."""
         return runs.listed(self.engine, status=status, target=target, slug=slug, limit=limit, removed=include_removed)
+
+    def runs_by_spec_hash(self) -> dict[str, list[str]]:
+        """The ids of the runs of each spec hash, the oldest first, without removed ones."""
+        return refs.runs_by_spec_hash(self.engine)
 
     def children(self, run_id: str) -> list[RunRow]:
         """The runs whose parent is this one, the oldest first."""
@@ -206,9 +215,35 @@ class Ledger:
         """The run's evaluations in order."""
         return results.list_evaluations(self.engine, run_id)
 
-    def drop_beyond(self, run_id: str, timesteps: int) -> dict[str, int]:
-        """Deletes the run's episodes, evaluations and refs after a checkpoint; rows deleted by table."""
-        return results.drop_beyond(self.engine, run_id, timesteps)
+    def drop_beyond(self, run_id: str, timesteps: int, *, judged_too: bool = False) -> dict[str, int]:
+        """Deletes the run's episodes, evaluations and refs after a checkpoint; rows deleted by table.
+
+        Args:
+            run_id: The run.
+            timesteps: Transitions at the checkpoint.
+            judged_too: Deletes what judged the policy of this very checkpoint too: all at `timesteps` but training.
+        """
+        return results.drop_beyond(self.engine, run_id, timesteps, judged_too=judged_too)
+
+    # Where recorded steps lie.
+
+    def add_refs(self, segments: Iterable[Mapping[str, Any]]) -> None:
+        """Stores which files of recorded steps are in their tables; to be told of one again changes nothing.
+
+        A file takes the place of those whose segments it holds all, and one whose segments another holds adds nothing.
+
+        Args:
+            segments: The fields of `RefRow`, and `kind`: "equity_curves" or another.
+        """
+        refs.add(self.engine, segments)
+
+    def refs(self, run_id: str | None = None) -> list[RefRow]:
+        """The refs of a run, or all: by run, phase, table and segment."""
+        return refs.listed(self.engine, run_id=run_id)
+
+    def drop_refs(self, run_id: str, unwanted: Callable[[RefRow], bool] | None = None) -> int:
+        """Deletes the run's refs that are unwanted, or all, and returns how many it were."""
+        return refs.drop(self.engine, run_id, unwanted=unwanted)
 
     # The kill switch.
 

@@ -1,4 +1,4 @@
-"""What a run brought: its episodes, its evaluations, and where its steps lie."""
+"""What a run brought: its episodes and its evaluations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Engine, delete, select
+from sqlalchemy import Engine, and_, delete, select
 
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.ledger.rows import EpisodeRow, EvaluationRow
@@ -80,16 +80,24 @@ def list_evaluations(engine: Engine, run_id: str) -> list[EvaluationRow]:
         return [EvaluationRow.of(row) for row in connection.execute(statement).mappings()]
 
 
-def drop_beyond(engine: Engine, run_id: str, timesteps: int) -> dict[str, int]:
+def drop_beyond(engine: Engine, run_id: str, timesteps: int, *, judged_too: bool) -> dict[str, int]:
     """Deletes what the run brought after a checkpoint, and returns how many rows of which table.
 
     A resumed run does those steps again. Events stay: they tell what happened, not what counts.
+
+    Args:
+        engine: The database.
+        run_id: The run.
+        timesteps: Transitions at the checkpoint.
+        judged_too: Deletes what judged the policy of this very checkpoint too: the resumed run judges it again.
     """
     dropped = {}
     with write(engine) as connection:
         for table in (episodes, evaluations, trajectory_refs, equity_curve_refs):
-            beyond = delete(table).where(table.c.run_id == run_id, table.c.timesteps > timesteps)
-            dropped[table.name] = connection.execute(beyond).rowcount
+            beyond = table.c.timesteps > timesteps
+            if judged_too:
+                beyond |= and_(table.c.timesteps == timesteps, table.c.phase != "train")
+            dropped[table.name] = connection.execute(delete(table).where(table.c.run_id == run_id, beyond)).rowcount
     return dropped
 
 

@@ -104,6 +104,7 @@ class RunRow(Row):
     final_value: float | None
     total_return: float | None
     result_summary: dict[str, Any]
+    recording: dict[str, Any]
     notices: list[str]
     error: str | None
     host: str
@@ -155,6 +156,28 @@ class EpisodeRow(Row):
     mean_reward: float | None
     portfolio_value: float | None
     length: float
+
+
+@dataclass(frozen=True)
+class RefRow(Row):
+    """A file of recorded steps in its table; steps are null of equity curves, and values of the other tables."""
+
+    run_id: str
+    phase: str
+    first_episode: int
+    last_episode: int
+    timesteps: int
+    iceberg_namespace: str
+    iceberg_table: str
+    row_count: int
+    checksum: str
+    first_segment: int
+    last_segment: int
+    first_step: int | None = None
+    last_step: int | None = None
+    initial_value: float | None = None
+    final_value: float | None = None
+    max_drawdown: float | None = None
 
 
 @dataclass(frozen=True)

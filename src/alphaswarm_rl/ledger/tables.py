@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 from alphaswarm_rl.ledger.types import Json, Number, UtcTime, Whole
@@ -121,6 +122,8 @@ runs = Table(
     Column("final_value", Number),
     Column("total_return", Number),
     Column("result_summary", Json, nullable=False, default=dict),
+    # What of its steps was recorded, and how.
+    Column("recording", Json, nullable=False, default=dict, server_default="{}"),
     Column("notices", Json, nullable=False, default=list),
     Column("error", Text),
     # Who holds the run, see `process`.
@@ -204,6 +207,10 @@ def _refs(name: str, *own: Column[int] | Column[float]) -> Table:
         Column("iceberg_namespace", Text, nullable=False),
         Column("iceberg_table", Text, nullable=False),
         Column("row_count", Whole, nullable=False),
+        # Over the rows in any order.
+        Column("checksum", Text, nullable=False, server_default=text("''")),
+        Column("first_segment", Whole, nullable=False, server_default="0"),
+        Column("last_segment", Whole, nullable=False, server_default="0"),
         *own,
         Column("created_at", UtcTime, nullable=False),
         Index(f"ix_{name}_run_id", "run_id"),

@@ -41,13 +41,14 @@ FEATURES = (
     Feature("Logs", "Structured events", "Event → Log", "Signal", "LOGS"),
     Feature("Data", "Market data", "Source → Panel", "Information", "DATA"),
     Feature("Trajectory", "Step-by-step tables", "Step → Rows", "Information", "TRAJECTORY"),
+    Feature("Record", "What is recorded of a run", "Run → Steps", "Information", "RECORD"),
+    Feature("Lake", "Where recorded steps are kept", "Rows → Tables", "Information", "LAKE"),
     Feature("Home", "Home folder & ledger", "Run → Ledger", "Information", "HOME"),
 )
 
 _TRACKING = "experiment tracking"
 _REGISTRY = "the model registry"
 _TELEMETRY = "telemetry"
-_DATA_PLANE = "the data plane"
 
 _by_name = {feature.name: feature for feature in FEATURES}
 
@@ -170,21 +171,32 @@ _SETTINGS_OPTIONS = (
     _setting("Logs", "level", "--log-level", "logs.level"),
     _setting("Data", "root", "--data-root", "data.root"),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
-             "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", part=_DATA_PLANE),
+             "ALPHASWARM_RL_TRAJECTORY_NAMESPACE"),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",
-             "ALPHASWARM_RL_TRAJECTORY_TABLE", part=_DATA_PLANE),
+             "ALPHASWARM_RL_TRAJECTORY_TABLE"),
     _setting("Trajectory", "equityTable", "--equity-table", "trajectory.equity_table",
-             "ALPHASWARM_RL_EQUITY_TABLE", part=_DATA_PLANE),
+             "ALPHASWARM_RL_EQUITY_TABLE"),
     _setting("Trajectory", "actionLogTable", "--action-log-table", "trajectory.action_log_table",
-             "ALPHASWARM_RL_ACTION_LOG_TABLE", part=_DATA_PLANE),
+             "ALPHASWARM_RL_ACTION_LOG_TABLE"),
     _setting("Trajectory", "rewardDecompTable", "--reward-decomp-table", "trajectory.reward_decomp_table",
-             "ALPHASWARM_RL_REWARD_DECOMP_TABLE", part=_DATA_PLANE),
+             "ALPHASWARM_RL_REWARD_DECOMP_TABLE"),
     _setting("Trajectory", "persist", "--persist-trajectories", "trajectory.persist",
-             "ALPHASWARM_RL_PERSIST_TRAJECTORIES", part=_DATA_PLANE),
+             "ALPHASWARM_RL_PERSIST_TRAJECTORIES"),
     _setting("Trajectory", "flushRows", "--trajectory-flush-rows", "trajectory.flush_rows",
-             "ALPHASWARM_RL_TRAJECTORY_FLUSH_ROWS", part=_DATA_PLANE),
+             "ALPHASWARM_RL_TRAJECTORY_FLUSH_ROWS"),
     _setting("Trajectory", "requireIceberg", "--require-iceberg", "trajectory.require_iceberg",
-             "ALPHASWARM_RL_REQUIRE_ICEBERG", part=_DATA_PLANE),
+             "ALPHASWARM_RL_REQUIRE_ICEBERG"),
+    _setting("Record", "train", "--record-train", "record.train"),
+    _setting("Record", "maxRows", "--record-max-rows", "record.max_rows"),
+    _setting("Record", "observations", "--record-observations", "record.observations"),
+    _setting("Record", "memoryMb", "--record-memory-mb", "record.memory_mb"),
+    _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url"),
+    _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse"),
+    _setting("Lake", "s3Endpoint", "--lake-s3-endpoint", "lake.s3_endpoint"),
+    _setting("Lake", "s3Region", "--lake-s3-region", "lake.s3_region"),
+    _setting("Lake", "segmentRows", "--lake-segment-rows", "lake.segment_rows"),
+    _setting("Lake", "commitRows", "--lake-commit-rows", "lake.commit_rows"),
+    _setting("Lake", "commitSeconds", "--lake-commit-seconds", "lake.commit_seconds"),
     _setting("Home", "folder", "--home", "home", "ALPHASWARM_RL_HOME"),
     _setting("Home", "dbUrl", "--db-url", "ledger.url", "ALPHASWARM_RL_DB_URL"),
     _setting("Home", "episodeRate", "--episode-rate", "ledger.episode_rate"),

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, DataRequest, EnvRequest, Learner, Phase, State
+from alphaswarm_rl.core.contracts import (
+    AgentRequest,
+    AnyVectorEnv,
+    DataRequest,
+    EnvRequest,
+    Learner,
+    Phase,
+    State,
+    TableReader,
+)
 from alphaswarm_rl.core.errors import CheckpointError, SpecError
 from alphaswarm_rl.core.kinds import Agent, EnvComponent
 from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.data_pipelines.transitions import TransitionPipeline
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.envs.trading import TradingComponent
@@ -19,6 +29,7 @@ from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.ledger import RunRow
 from alphaswarm_rl.market.calendar import shown
 from alphaswarm_rl.runtime.market_data import MarketData
+from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
 from alphaswarm_rl.spec.sections import TrainingSpec
 
@@ -35,6 +46,7 @@ class Builder:
         device: Device of the learner's tensors.
         root: Folder that paths of data are relative to.
         frames: Data frames that the caller handed in, by name.
+        lake: Gives the reader of the lake's tables, for data pipelines that read there.
     """
 
     def __init__(
@@ -45,6 +57,7 @@ class Builder:
         device: str,
         root: Path = Path(),
         frames: Mapping[str, Any] | None = None,
+        lake: Callable[[], TableReader] | None = None,
     ) -> None:
         assert spec.env is not None
         assert spec.agent is not None
@@ -55,17 +68,33 @@ class Builder:
         self.env: EnvComponent = spec.env.build()
         self.agent: Agent = spec.agent.build()
         self.parts = _parts(spec)
-        self.data = None if spec.data_pipeline is None else self._market_data(spec.data_pipeline, root, frames or {})
+        self.data = None
+        if spec.data_pipeline is not None:
+            self.data = self._market_data(spec.data_pipeline, root, frames or {}, lake)
 
-    def _market_data(self, pipeline: ComponentRef, root: Path, frames: Mapping[str, Any]) -> MarketData:
+    def _market_data(
+        self,
+        pipeline: ComponentRef,
+        root: Path,
+        frames: Mapping[str, Any],
+        lake: Callable[[], TableReader] | None,
+    ) -> MarketData:
+        source = pipeline.build()
+        if isinstance(source, TransitionPipeline):
+            raise SpecError(
+                f"data_pipeline {source.rl_alias!r}",
+                "it gives recorded transitions to learn from, not bars to trade",
+                "Name a pipeline of bars, such as iceberg or parquet.",
+            )
         request = DataRequest(
             warmup_bars=max(self.env.warmup_bars(self.parts), self.agent.warmup_bars()),
             seed=derived_seed(self.seed, "data"),
             root=root,
             frames=frames,
             symbols=tuple(self.spec.universe.symbols),
+            lake=lake,
         )
-        return MarketData(pipeline.build(), request, self.spec.training.window)
+        return MarketData(source, request, self.spec.training.window)
 
     def build_env(
         self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool = False
@@ -214,6 +243,17 @@ class Builder:
     def _part(self, slot: str) -> Any:
         """The component in a slot: the spec's, or the environment's own where it says it."""
         return self.env.part(slot, self.parts) if isinstance(self.env, TradingComponent) else self.parts.get(slot)
+
+
+def lake_of(settings: Settings) -> Callable[[], TableReader]:
+    """How data pipelines come to the lake of these settings; nothing of it is loaded before one asks."""
+
+    def reader() -> TableReader:
+        from alphaswarm_rl.lake.reader import LakeReader
+
+        return LakeReader(settings)
+
+    return reader
 
 
 def _parts(spec: RLExperimentSpec) -> dict[str, Any]:

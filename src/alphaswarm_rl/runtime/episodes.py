@@ -44,14 +44,18 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
         self.transitions = 0
         self.finished = 0
         self._returns = np.zeros(self.num_envs)
-        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        #: The current episode of each environment, and how many steps of it were made.
+        self.numbers = np.zeros(self.num_envs, dtype=np.int64)
+        self.lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._episodes: list[Episode] = []
         self._recent: list[float] = []
+        self.mark()
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts every environment; unfinished episodes are forgotten."""
         self._returns[:] = 0
-        self._lengths[:] = 0
+        self.numbers[self.lengths > 0] += 1
+        self.lengths[:] = 0
         return self.env.reset(seed=seed, options=options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -60,20 +64,21 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
         observation, rewards, terminated, truncated, infos = result
         refuse_not_finite(observation, rewards, step=self.transitions // self.num_envs)
         self._returns += rewards
-        self._lengths += 1
+        self.lengths += 1
         self.transitions += self.num_envs
         ended = terminated | truncated
         if ended.any():
             values = infos.get("portfolio_value")
             for index in np.flatnonzero(ended):
-                reward, length = float(self._returns[index]), int(self._lengths[index])
+                reward, length = float(self._returns[index]), int(self.lengths[index])
                 value = None if values is None else float(values[index])
                 self._episodes.append(Episode(self.finished, int(index), self.transitions, reward, length, value))
                 self._recent.append(reward)
                 self.finished += 1
             del self._recent[:-100]
             self._returns[ended] = 0
-            self._lengths[ended] = 0
+            self.numbers[ended] += 1
+            self.lengths[ended] = 0
         return result
 
     def take(self) -> list[Episode]:
@@ -86,10 +91,25 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
         """Mean return of the last 100 episodes; None before the first has finished."""
         return float(np.mean(self._recent)) if self._recent else None
 
+    def mark(self) -> None:
+        """Everything so far counts."""
+        self._marked = self.get_state(), len(self._episodes)
+
+    def return_to_mark(self) -> None:
+        """Forgets what came since the mark; the environments themselves stay where they are."""
+        state, episodes = self._marked
+        self.set_state(state, episodes_go_on=True)
+        del self._episodes[episodes:]
+
     def get_state(self) -> State:
         """Counters and running sums."""
         return State(
-            {"returns": self._returns.copy(), "lengths": self._lengths.copy(), "recent": np.array(self._recent)},
+            {
+                "returns": self._returns.copy(),
+                "numbers": self.numbers.copy(),
+                "lengths": self.lengths.copy(),
+                "recent": np.array(self._recent),
+            },
             {"transitions": self.transitions, "finished": self.finished},
         )
 
@@ -98,9 +118,14 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
         self.transitions = state.data["transitions"]
         self.finished = state.data["finished"]
         self._recent = state.arrays["recent"].tolist()
+        # Checkpoints of version 0.1 have no numbers: theirs begin anew.
+        self.numbers[:] = state.arrays.get("numbers", 0)
         if episodes_go_on:
             self._returns[:] = state.arrays["returns"]
-            self._lengths[:] = state.arrays["lengths"]
+            self.lengths[:] = state.arrays["lengths"]
+        else:
+            self.numbers[state.arrays["lengths"] > 0] += 1
+        self.mark()
 
     def close(self, **kwargs: Any) -> None:
         """Closes the environment."""

@@ -17,7 +17,7 @@ from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.options import effective_spec
-from alphaswarm_rl.runtime.building import Builder, load_preprocessing
+from alphaswarm_rl.runtime.building import Builder, lake_of, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.runtime.envelope import refuse_if_halted
 from alphaswarm_rl.runtime.fingerprints import resolve_device, torch_threads
@@ -66,6 +66,7 @@ class Inference:
         self._data = {name: state for name, state in loaded.states.items() if name == "data"}
         self._preprocessing = loaded.states.get("preprocessing")
         self._device, self._root, self._frames = resolve_device(settings.infer.device), settings.data_path, frames
+        self._lake = lake_of(settings)
         builder = self._builder(spec)
         # The environment is built for its spaces alone; it is never stepped.
         self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=spec.evaluation.window)
@@ -100,7 +101,9 @@ class Inference:
         return cls(loaded, settings, deterministic=deterministic, frames=frames)
 
     def _builder(self, spec: RLExperimentSpec) -> Builder:
-        builder = Builder(spec, seed=self._seed, device=self._device, root=self._root, frames=self._frames)
+        builder = Builder(
+            spec, seed=self._seed, device=self._device, root=self._root, frames=self._frames, lake=self._lake
+        )
         builder.restore_data(self._data)
         return builder
 

@@ -144,7 +144,7 @@ def _roll_out(
         builder.restore_data(loaded.states)
     num_envs = min(episodes, context.spec.training.n_envs)
     env = builder.build_env("evaluate", num_envs=num_envs, phase="evaluate", window=window, render=judged.render)
-    with closing(env):
+    with closing(env), context.record(ledger, run) as recording:
         scope.bus.emit("env.built", **describe_env(env))
         learner = builder.build_learner(env, training=False)
         if loaded is None:
@@ -154,9 +154,10 @@ def _roll_out(
             load_preprocessing(env, loaded.states.get("preprocessing"))
         scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device)
         started = datetime.now(UTC)
+        recorded = recording.judge(env, verb, episodes=episodes, timesteps=run.timesteps)
         evaluation = evaluate_learner(
             learner,
-            env,
+            recorded,
             episodes=episodes,
             deterministic=deterministic,
             in_sample=builder.in_sample(window, trained),
@@ -165,6 +166,7 @@ def _roll_out(
             halt=scope.watcher,
             record_frames=judged.render,
         )
+        recording.finish()
     if evaluation is not None:
         record_evaluation(
             ledger,

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from alphaswarm_rl.core.contracts import OpenStore
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.seeding import LARGEST_SEED
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
-from alphaswarm_rl.runtime.building import Builder
+from alphaswarm_rl.runtime.building import Builder, lake_of
 from alphaswarm_rl.runtime.checkpoints import Checkpoint
 from alphaswarm_rl.runtime.envelope import RunScope
 from alphaswarm_rl.runtime.events import Sink
 from alphaswarm_rl.runtime.fingerprints import code_fingerprint, machine_fingerprint, resolve_device
 from alphaswarm_rl.runtime.media import save_gif
+from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.rollout import Evaluation
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -34,6 +36,7 @@ class RunContext:
         progress: Whether a progress bar is shown.
         sinks: More receivers of the run's events.
         frames: Data frames that the caller handed in, by name.
+        stores: The trajectory stores of runs that were made, by run.
     """
 
     spec: RLExperimentSpec
@@ -42,10 +45,25 @@ class RunContext:
     progress: bool
     sinks: tuple[Sink, ...]
     frames: Mapping[str, Any] = field(default_factory=dict)
+    stores: dict[str, OpenStore] = field(default_factory=dict)
+
+    def record(self, ledger: Ledger, run: RunRow) -> Recording:
+        """The recording of a run; its store can be asked for rows as long as the runtime lives."""
+        recording = Recording.open(self.spec, self.settings, ledger, run)
+        if recording.store is not None:
+            self.stores[run.id] = recording.store
+        return recording
 
     def builder(self, *, seed: int, device: str) -> Builder:
         """The builder of this spec for one run."""
-        return Builder(self.spec, seed=seed, device=device, root=self.settings.data_path, frames=self.frames)
+        return Builder(
+            self.spec,
+            seed=seed,
+            device=device,
+            root=self.settings.data_path,
+            frames=self.frames,
+            lake=lake_of(self.settings),
+        )
 
 
 def create_run(

@@ -154,6 +154,22 @@ class RLRuntime:
         arguments = judging.Arguments(checkpoint, seed, new_window, episodes, deterministic)
         return self._judge("replay", run, arguments, strict=strict)
 
+    def rows(self, kind: str, run: str) -> Any:
+        """The recorded steps of a run that this runtime made, as an Arrow table.
+
+        Args:
+            kind: `trajectories`, `equity_curves`, `action_logs` or `reward_decomposition`.
+            run: The run's id, as in its result.
+        """
+        store = self._context.stores.get(run)
+        if store is None:
+            raise RunError(
+                f"the steps of run {run}",
+                "this runtime did not record them",
+                f"Read those of other runs from the tables: rl runs trajectories {run}.",
+            )
+        return store.rows(kind)
+
     def _judge(
         self, verb: judging.JudgingVerb, run: str | None, arguments: judging.Arguments, *, strict: bool
     ) -> RunResult:

@@ -23,6 +23,7 @@ from alphaswarm_rl.runtime.opening import (
     start,
 )
 from alphaswarm_rl.runtime.progress import ProgressBar
+from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.selection import recorded_sha256
 from alphaswarm_rl.runtime.training import TrainingSession
 
@@ -74,7 +75,8 @@ def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | Non
             scope.bus.emit("env.built", **describe_env(tracker))
             learner = builder.build_learner(tracker, training=True)
             scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume)
-            _train_and_judge(context, ledger, scope, builder, tracker, learner, stopped, loaded)
+            with context.record(ledger, run) as recording:
+                _train_and_judge(context, ledger, scope, builder, tracker, learner, recording, stopped, loaded)
     return result_of(ledger.run(run.id))
 
 
@@ -98,6 +100,7 @@ def _train_and_judge(
     builder: Builder,
     env: EpisodeTracker,
     learner: Learner,
+    recording: Recording,
     stopped: RunRow | None,
     loaded: LoadedCheckpoint | None,
 ) -> None:
@@ -114,6 +117,7 @@ def _train_and_judge(
         watcher=scope.watcher,
         settings=context.settings,
         progress=progress,
+        recording=recording,
     )
     with closing(session):
         if stopped is None or loaded is None:
@@ -121,13 +125,18 @@ def _train_and_judge(
         else:
             _restore(context, ledger, session, stopped, loaded)
         with progress.counting_from(learner.timesteps) if progress is not None else nullcontext():
-            learner.train(env, total, session)
+            learner.train(recording.train(env, learner.observation), total, session)
             if progress is not None:
                 progress.update(env.transitions, env.mean_reward, force=True)
+        if env.transitions != learner.timesteps:
+            # A halt drops the rollout that it came into.
+            recording.abandon()
+            env.return_to_mark()
         session.save()
         if not scope.watcher.reason:
             session.validate_the_last()
         evaluation = None if scope.watcher.reason else session.evaluate()
+        recording.finish()
     metrics = run_metrics(context, scope.run, evaluation)
     if session.best_reward is not None:
         metrics["best_reward"] = session.best_reward
@@ -152,7 +161,10 @@ def _restore(
 ) -> None:
     how = session.restore(loaded)
     done = loaded.checkpoint.timesteps
-    ledger.drop_beyond(run.id, done)
+    # What was judged after the last checkpoint of all is judged again.
+    judged_too = done >= context.spec.training.total_timesteps
+    session.recording.drop_after(done, judged_too=judged_too)
+    ledger.drop_beyond(run.id, done, judged_too=judged_too)
     if run.best_checkpoint is not None and run.best_reward is not None:
         path = Path(run.best_checkpoint)
         best = load_checkpoint(path, expected_sha256=recorded_sha256(ledger, run, path)).checkpoint

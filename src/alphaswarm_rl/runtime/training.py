@@ -20,6 +20,7 @@ from alphaswarm_rl.runtime.episodes import Episode, EpisodeTracker
 from alphaswarm_rl.runtime.events import EventBus
 from alphaswarm_rl.runtime.halting import HaltWatcher
 from alphaswarm_rl.runtime.progress import ProgressBar
+from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS, Evaluation, evaluate_learner
 from alphaswarm_rl.settings import Settings
 
@@ -41,6 +42,7 @@ class TrainingSession:
         watcher: The halt flag.
         settings: How often to save, how much to keep.
         progress: The bar, if anybody looks.
+        recording: Where steps go.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class TrainingSession:
         watcher: HaltWatcher,
         settings: Settings,
         progress: ProgressBar | None,
+        recording: Recording,
     ) -> None:
         self.builder = builder
         self.spec = builder.spec
@@ -68,6 +71,8 @@ class TrainingSession:
         self.watcher = watcher
         self.settings = settings
         self.progress = progress
+        self.recording = recording
+        self.decided = recording.decided
         self.checkpoint: Checkpoint | None = None
         self.best: Checkpoint | None = None
         self.best_reward: float | None = None
@@ -99,6 +104,7 @@ class TrainingSession:
 
     def boundary(self, metrics: Mapping[str, float]) -> None:
         """The learner's state is whole: log, save and evaluate what is due."""
+        self.recording.release()
         self._metrics.update(metrics)
         done = self.learner.timesteps
         if done >= self._next_log:
@@ -111,6 +117,7 @@ class TrainingSession:
             self.save()
             self.announce(self.checkpoint)
             self._next_save = _next_multiple(done, self._save_every)
+        self.env.mark()
 
     def log(self) -> None:
         """One train.step event, and the rows that were waiting for it."""
@@ -183,6 +190,8 @@ class TrainingSession:
         if self.checkpoint is not None and self.checkpoint.timesteps == self.learner.timesteps:
             return self.checkpoint
         with span("checkpoint"):
+            # First the steps: a checkpoint whose steps are not on disk could not be resumed from.
+            self.recording.checkpoint()
             self.checkpoint = self.store.save(
                 self.run_id, self.learner.timesteps, self.states(), spec=self.spec.as_data(), seed=self.builder.seed
             )
@@ -261,12 +270,17 @@ class TrainingSession:
         self, env: AnyVectorEnv, phase: EvaluationPhase, window: Window, *, render: bool = False
     ) -> Evaluation | None:
         load_preprocessing(env, preprocessing_state(self.env.env))
+        episodes = self.spec.evaluation.episodes
+        earlier = sum(row.phase == phase for row in self.ledger.evaluations(self.run_id))
+        recorded = self.recording.judge(
+            env, phase, episodes=episodes, timesteps=self.learner.timesteps, first_episode=earlier * episodes
+        )
         started = datetime.now(UTC)
         with span("evaluate", phase=phase):
             evaluation = evaluate_learner(
                 self.learner,
-                env,
-                episodes=self.spec.evaluation.episodes,
+                recorded,
+                episodes=episodes,
                 deterministic=self.spec.evaluation.deterministic,
                 in_sample=self.builder.in_sample(window),
                 seed=derived_seed(self.builder.seed, phase),

@@ -26,8 +26,6 @@ _WAITING = (
     WaitingField("universe.model", None, "the universe models"),
     WaitingField("training.advantage", None, "the native agents"),
     WaitingField("ensembler", None, "the ensemblers"),
-    WaitingField("trajectory_store.spec", None, "the data plane"),
-    WaitingField("trajectory_store.enabled", True, "the data plane"),
     WaitingField("mlflow.experiment", None, "experiment tracking"),
     WaitingField("mlflow.register_model_as", None, "experiment tracking"),
     WaitingField("mlflow.tags", {}, "experiment tracking"),

@@ -1,0 +1,1 @@
+"""The lake: four Iceberg tables with every step of every run."""

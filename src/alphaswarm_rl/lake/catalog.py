@@ -1,0 +1,315 @@
+"""The lake itself: its catalogue, its four tables, and the files they consist of.
+
+By default the catalogue is an SQLite file and the warehouse a folder, both below the home; PostgreSQL and S3 take over
+by URL. Only this package talks to Iceberg.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.db.mounts import network_file_system
+from alphaswarm_rl.db.redaction import redact
+from alphaswarm_rl.lake import tables
+from alphaswarm_rl.lake.tables import Kind
+from alphaswarm_rl.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+#: How often a commit is tried, and the longest wait between two tries. Another writer's commit takes about 30 ms.
+COMMIT_TRIES = 25
+_LONGEST_WAIT_S = 0.5
+#: When it is not tried again: a database that is locked for good lets each try wait for half a minute.
+_LONGEST_S = 60.0
+
+#: Schema of the catalogue in a PostgreSQL database that others may use too.
+_POSTGRES_SCHEMA = "alphaswarm_lake"
+
+
+@dataclass(frozen=True)
+class LakeFile:
+    """A file of a table, as its current snapshot has it."""
+
+    location: str
+    run_id: str
+    rows: int
+    bytes: int
+    entry: DataFile
+
+
+class Lake:
+    """The tables of these settings.
+
+    Args:
+        settings: Where they are and what they are called.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        #: Segments that are not in their table yet; no maintenance enters it.
+        self.spool = settings.lake_path / "spool"
+        self.warehouse = _warehouse(settings)
+        #: Whether the warehouse is a folder of this machine.
+        self.local = self.warehouse.startswith("file://")
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The catalogue, opened on first use."""
+        url = self.settings.lake.catalog_url
+        what = f"the lake's catalogue {redact(url) if url else str(self.settings.lake_path / 'catalog.db')!r}"
+        with explained(what, "Check --lake-catalog-url and whether its server answers, then: rl lake commit."):
+            return _open_catalog(self.settings, self.warehouse)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a catalogue to ask; to open the one in the home would make it."""
+        return self.settings.lake.catalog_url is not None or (self.settings.lake_path / "catalog.db").exists()
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        if "catalog" in self.__dict__:
+            self.catalog.close()
+            del self.__dict__["catalog"]
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def identifier(self, kind: Kind) -> str:
+        """The name of that table."""
+        return tables.identifier(kind, self.settings.trajectory)
+
+    def table(self, kind: Kind, identifier: str | None = None) -> Table:
+        """The table as it is now; made where it is not there, brought up to date where it is older."""
+        name = identifier or self.identifier(kind)
+        table = self.find(name) or self._create(kind, name)
+        if tables.upgrade(table, kind):
+            table = self.catalog.load_table(name)
+        return table
+
+    def find(self, identifier: str) -> Table | None:
+        """The table of that name as it is now; None where there is none."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            return self.catalog.load_table(identifier)
+        except NoSuchTableError:
+            return None
+
+    def files(self, identifier: str, run_id: str | None = None) -> list[LakeFile]:
+        """The files of a table, or of one run in it; none where there is no such table."""
+        table = self.find(identifier)
+        return [] if table is None else files_of(table, run_id)
+
+    def commit(self, what: str, change: Callable[[], None]) -> None:
+        """Makes a change until it is done, however many others commit at the same time.
+
+        Args:
+            what: The change, for messages.
+            change: Loads the table anew, looks what is still to be done, and commits it. It runs again after a failure
+                that may have been none: it must find out itself what it did already.
+        """
+        tries, began = 0, time.monotonic()
+        while True:
+            try:
+                change()
+            except _retriable() as error:
+                tries += 1
+                if tries >= COMMIT_TRIES or time.monotonic() - began > _LONGEST_S:
+                    raise LakeError(
+                        what,
+                        f"the commit did not go through in {tries} tries: {_reason(error)}",
+                        "Nothing is lost: once the catalogue answers again, run: rl lake commit.",
+                    ) from error
+            else:
+                return
+            time.sleep(random.uniform(0.0, min(_LONGEST_WAIT_S, 0.02 * 2**tries)))  # noqa: S311  (no secret)
+
+    def append_arrow(self, identifier: str, rows: pa.Table) -> None:
+        """Appends rows to any table of the catalogue, which is made where it is not there: for small writes."""
+        from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+
+        if self.find(identifier) is None:
+            try:
+                self.catalog.create_namespace_if_not_exists(identifier.rpartition(".")[0])
+                self.catalog.create_table(identifier, rows.schema)
+            except (NamespaceAlreadyExistsError, TableAlreadyExistsError):
+                pass  # somebody else made it meanwhile
+        mark = f"{random.getrandbits(128):032x}"
+
+        def append() -> None:
+            table = self.catalog.load_table(identifier)
+            summaries = [snapshot.summary for snapshot in table.metadata.snapshots if snapshot.summary is not None]
+            done = any(summary.additional_properties.get("alphaswarm.append") == mark for summary in summaries)
+            if not done:
+                table.append(rows, snapshot_properties={"alphaswarm.append": mark})
+
+        self.commit(f"rows for the table {identifier}", append)
+
+    def path(self, location: str) -> Path:
+        """The local file of a location."""
+        return Path(location.removeprefix("file://"))
+
+    def _was_used(self, location: str) -> bool:
+        """Whether a table was ever written to there: a process that was killed as it made one leaves version 0."""
+        from pyarrow.fs import FileSelector
+        from pyiceberg.io import load_file_io
+
+        io: Any = load_file_io(self.catalog.properties, location)
+        scheme, netloc, path = io.parse_location(location)
+        folder = FileSelector(f"{path}/metadata", allow_not_found=True)
+        names = [info.base_name for info in io.fs_by_scheme(scheme, netloc).get_file_info(folder)]
+        return any(name.endswith(".metadata.json") and not name.startswith("00000-") for name in names)
+
+    def filesystem(self, table: Table) -> tuple[Any, Callable[[str], str]]:
+        """Arrow's file system of a table's files, and how a location is named there."""
+        io: Any = table.io
+        scheme, netloc, _ = io.parse_location(table.location())
+        return io.fs_by_scheme(scheme, netloc), lambda location: io.parse_location(location)[2]
+
+    def _create(self, kind: Kind, identifier: str) -> Table:
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        namespace, _, name = identifier.rpartition(".")
+        location = f"{self.warehouse}/{namespace}/{name}"
+        if self._was_used(location):
+            made_meanwhile = self.find(identifier)
+            if made_meanwhile is not None:
+                return made_meanwhile
+            where = self.path(location) if self.local else location
+            raise LakeError(
+                f"the table {identifier}",
+                f"the catalogue does not know it, but its files are in {where}",
+                "Put the catalogue back, or name another warehouse with --lake-warehouse; then: rl lake commit.",
+            )
+        try:
+            self.catalog.create_namespace_if_not_exists(namespace)
+            return self.catalog.create_table(
+                identifier,
+                tables.iceberg_schema(kind),
+                location=location,
+                partition_spec=tables.partition_spec(),
+                properties=tables.PROPERTIES,
+            )
+        except TableAlreadyExistsError:
+            return self.catalog.load_table(identifier)
+
+
+def files_of(table: Table, run_id: str | None = None) -> list[LakeFile]:
+    """The files of a loaded table, or of one run in it."""
+    from pyiceberg.expressions import AlwaysTrue, EqualTo
+
+    if table.current_snapshot() is None:
+        return []
+    chosen = AlwaysTrue() if run_id is None else EqualTo("run_id", run_id)  # type: ignore[call-arg,misc]
+    return [
+        LakeFile(
+            location=task.file.file_path,
+            run_id=task.file.partition[0],
+            rows=task.file.record_count,
+            bytes=task.file.file_size_in_bytes,
+            entry=task.file,
+        )
+        for task in table.scan(row_filter=chosen).plan_files()
+    ]
+
+
+@contextmanager
+def explained(what: str, remedy: str) -> Iterator[None]:
+    """Turns failures of the catalogue and of the disk into an error that says what to do."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as error:
+        raise LakeError(what, _reason(error), remedy) from error
+
+
+def _reason(error: Exception) -> str:
+    """What the database or the disk said, in one line, without passwords and SQL."""
+    reason = str(getattr(error, "orig", None) or error)
+    return redact(" ".join(reason.split())) or type(error).__name__
+
+
+def _retriable() -> tuple[type[Exception], ...]:
+    from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+    from sqlalchemy.exc import DBAPIError
+
+    # A metadata file may be deleted between the look at the catalogue and the look at the file.
+    return (CommitFailedException, CommitStateUnknownException, FileNotFoundError, DBAPIError)
+
+
+def _warehouse(settings: Settings) -> str:
+    place = settings.lake.warehouse
+    if place is not None and "://" in place:
+        return place.rstrip("/")
+    folder = settings.lake_path / "warehouse" if place is None else settings.below_home(Path(place))
+    if any(character in str(folder) for character in "?#%"):
+        raise LakeError(
+            f"the folder {str(folder)!r}",
+            "Iceberg names files by URL, where ?, # and % mean something else",
+            "Choose another home (--home) or warehouse (--lake-warehouse).",
+        )
+    return f"file://{folder}"
+
+
+def _open_catalog(settings: Settings, warehouse: str) -> Catalog:
+    properties = {"warehouse": warehouse, "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
+    given = {"s3.endpoint": settings.lake.s3_endpoint, "s3.region": settings.lake.s3_region}
+    properties |= {name: value for name, value in given.items() if value is not None}
+    url = settings.lake.catalog_url
+    if url is not None and url.startswith(("http://", "https://")):
+        from pyiceberg.catalog import load_catalog
+
+        return load_catalog("lake", type="rest", uri=url, **properties)
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    if url is None or url.startswith("sqlite"):
+        return SqlCatalog("lake", uri=_sqlite(url, settings), **properties)
+    return SqlCatalog("lake", uri=_postgres(url), **properties)
+
+
+def _sqlite(url: str | None, settings: Settings) -> str:
+    file = settings.lake_path / "catalog.db" if url is None else Path(url.partition(":///")[2])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    kind = network_file_system(file.parent)
+    if kind is not None:
+        raise LakeError(
+            f"the lake's catalogue {str(file)!r}",
+            f"it is on a network disk ({kind}), where SQLite's locks do not hold",
+            "Use a local folder, or PostgreSQL: --lake-catalog-url postgresql://...",
+        )
+    return f"sqlite:///{file}?timeout=30"
+
+
+def _postgres(url: str) -> str:
+    """The URL with its driver and a schema of its own, which is made where it is not there."""
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.engine import make_url
+
+    from alphaswarm_rl.core.errors import require
+
+    require("psycopg", extra="postgres")
+    parsed = make_url(url).set(drivername="postgresql+psycopg")
+    engine = create_engine(parsed, connect_args={"connect_timeout": 10})
+    try:
+        with engine.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {_POSTGRES_SCHEMA}"))
+    finally:
+        engine.dispose()
+    options = f"-csearch_path={_POSTGRES_SCHEMA}"
+    return parsed.update_query_dict({"options": options}).render_as_string(hide_password=False)

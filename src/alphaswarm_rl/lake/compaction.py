@@ -1,0 +1,147 @@
+"""Compaction: many small files of a run become few large ones."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained, files_of
+from alphaswarm_rl.lake.delivery import location_of, phase_and_name, place
+from alphaswarm_rl.lake.segments import (
+    ROW_GROUP,
+    Segment,
+    SegmentName,
+    merge,
+    parts_beside,
+    read_facts,
+    remove,
+    spooled,
+)
+from alphaswarm_rl.lake.tables import KINDS, Kind
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+#: A file of this many rows or more is left as it is: it reads no faster as part of a larger one.
+SMALL = ROW_GROUP
+#: Smaller neighbours are merged up to this many rows.
+LARGE = 1_000_000
+
+
+def merge_spooled(spool: Path, run_id: str) -> None:
+    """Merges small neighbours among a run's segments that are not delivered yet, so that they arrive as one."""
+    by_folder: dict[Path, list[tuple[SegmentName, Path]]] = defaultdict(list)
+    for path, name in spooled(spool, run_id).items():
+        by_folder[path.parent].append((name, path))
+    for folder, its in by_folder.items():
+        # A killed process may have left the parts of one that it had merged.
+        remove(part for name, path in its for part in parts_beside(path, name))
+        found = [Segment(path, name, read_facts(path)) for name, path in sorted(its)]
+        for group in _neighbours([(segment.name, segment.facts.rows) for segment in found], phase=folder.name):
+            members = [segment for segment in found if segment.name in group]
+            if len(members) > 1:
+                name = SegmentName(members[0].name.first, members[-1].name.last, members[-1].name.timesteps)
+                merge(members, folder / str(name))
+                remove(segment.path for segment in members)
+
+
+def compact(lake: Lake, run_id: str) -> int:
+    """Merges small neighbours among a run's files in the tables; says how many files went into others.
+
+    Files that were merged stay on disk until the sweep: somebody may be reading them.
+    """
+    return sum(_compact_kind(lake, kind, run_id) for kind in KINDS)
+
+
+def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
+    from alphaswarm_rl.lake import producers
+
+    identifier = lake.identifier(kind)
+    merged = 0
+
+    def change() -> None:
+        nonlocal merged
+        merged = 0
+        table = lake.find(identifier)
+        if table is None:
+            return
+        by_phase: dict[str, list[tuple[SegmentName, LakeFile]]] = defaultdict(list)
+        for file in files_of(table, run_id):
+            phase, name = phase_and_name(file)
+            by_phase[phase].append((name, file))
+        added, gone = [], []
+        for phase, its in by_phase.items():
+            by_name = dict(sorted(its, key=lambda item: item[0]))
+            for group in _neighbours([(name, file.rows) for name, file in by_name.items()], phase=phase):
+                if len(group) > 1:
+                    added.append(_merged(lake, table, [by_name[name] for name in group]))
+                    gone += [by_name[name] for name in group]
+        if gone:
+            producers.exchange(table, added=added, deleted=[file.entry for file in gone])
+            merged = len(gone)
+            if lake.local:
+                # From now on nobody plans to read them: the sweep counts their age from here.
+                for file in gone:
+                    os.utime(lake.path(file.location))
+
+    what = f"compacting run {run_id} in the table {identifier}"
+    with explained(what, "Nothing changed; try again: rl lake compact."):
+        lake.commit(what, change)
+    return merged
+
+
+def _neighbours(files: list[tuple[SegmentName, int]], *, phase: str) -> list[list[SegmentName]]:
+    """Groups of small files that follow each other, each of about `LARGE` rows; a file that is not small is alone.
+
+    What a policy was judged by last stays apart: a run that is resumed at its end drops that, and judges again.
+    """
+    groups: list[list[SegmentName]] = []
+    rows = LARGE
+    newest = max((name.timesteps for name, _ in files), default=0)
+    for name, count in files:
+        before = groups[-1][-1] if groups else None
+        follows = before is not None and before.last + 1 == name.first
+        apart = before is not None and phase != "train" and before.timesteps < name.timesteps == newest
+        if rows + count > LARGE or count >= SMALL or not follows or apart:
+            groups.append([])
+            rows = 0
+        groups[-1].append(name)
+        rows += count if count < SMALL else LARGE
+    return groups
+
+
+def _merged(lake: Lake, table: Table, files: list[LakeFile]) -> str:
+    """Writes the rows of these files into a new one in the warehouse; gives its location."""
+    names = [phase_and_name(file)[1] for file in files]
+    name = SegmentName(names[0].first, names[-1].last, names[-1].timesteps)
+    with tempfile.TemporaryDirectory(dir=_scratch(lake), prefix=".compact-") as folder:
+        sources = [_local(lake, table, file, Path(folder)) for file in files]
+        whole = merge(sources, Path(folder) / str(name))
+        place(lake, table, whole)
+        return location_of(table, whole.facts, name)
+
+
+def _scratch(lake: Lake) -> Path:
+    """On the warehouse's disk where that is local, so that a file can be linked to its place."""
+    folder = lake.path(lake.warehouse) if lake.local else lake.settings.lake_path
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _local(lake: Lake, table: Table, file: LakeFile, folder: Path) -> Segment:
+    """A file of the table as a segment on this machine."""
+    _, name = phase_and_name(file)
+    if lake.local:
+        path = lake.path(file.location)
+    else:
+        from pyarrow.fs import LocalFileSystem, copy_files
+
+        filesystem, named = lake.filesystem(table)
+        path = folder / f"source-{name}"
+        copy_files(
+            named(file.location), str(path), source_filesystem=filesystem, destination_filesystem=LocalFileSystem()
+        )
+    return Segment(path, name, read_facts(path))

@@ -1,0 +1,207 @@
+"""Delivery: segments leave the spool and become files of their table, each exactly once.
+
+A segment is linked (or uploaded) to its place in the warehouse under its own name, added to the table together with
+many others in one commit, told to whoever keeps account, and only then deleted from the spool. Whatever goes wrong in
+between, the next delivery begins by looking which segments are in the table already.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained, files_of
+from alphaswarm_rl.lake.segments import (
+    Facts,
+    Segment,
+    SegmentName,
+    parts_beside,
+    read_facts,
+    remove,
+    spooled,
+    sync_folder,
+)
+from alphaswarm_rl.lake.tables import Kind
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+#: Is told of every segment that is in its table now; may be told of one twice.
+Account = Callable[[Sequence[Segment]], None]
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What a delivery did.
+
+    Attributes:
+        segments: How many it took from the spool.
+        rows: How many rows they have.
+        problems: Segments that could not be read, each with its reason; they stay where they are.
+    """
+
+    segments: int = 0
+    rows: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def deliver_all(lake: Lake, account: Account, run_ids: Iterable[str] | None = None) -> Delivered:
+    """Delivers what lies in the spool: of all runs, or of those."""
+    paths: dict[Path, SegmentName] = {}
+    for run_id in [None] if run_ids is None else run_ids:
+        paths |= spooled(lake.spool, run_id)
+    segments, problems = [], []
+    for path, name in paths.items():
+        try:
+            segments.append(Segment(path, name, read_facts(path)))
+        except LakeError as error:
+            if path.exists():  # else somebody else delivered it meanwhile
+                problems.append(str(error))
+    deliver(lake, segments, account)
+    return Delivered(len(segments), sum(segment.facts.rows for segment in segments), tuple(problems))
+
+
+def deliver(lake: Lake, segments: Sequence[Segment], account: Account) -> None:
+    """Delivers these segments, one commit for each table they belong to."""
+    by_table: dict[tuple[str, Kind], list[Segment]] = defaultdict(list)
+    for segment in segments:
+        by_table[segment.facts.table, segment.facts.kind].append(segment)
+    for (identifier, kind), its in by_table.items():
+        _deliver_to(lake, kind, identifier, its)
+        account(its)
+        remove(path for segment in its for path in (segment.path, *parts_beside(segment.path, segment.name)))
+
+
+def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segment]) -> None:
+    from alphaswarm_rl.lake import producers
+
+    def change() -> None:
+        table = lake.table(kind, identifier)
+        there = _files_by_phase(table, {segment.facts.run_id for segment in segments})
+        waiting = [segment for segment in segments if not _held(segment, there, segments)]
+        if waiting:
+            # A merged segment may come after one of its parts, where a process was killed between the two.
+            parts = [
+                file
+                for segment in waiting
+                for name, file in there[segment.facts.run_id, segment.facts.phase]
+                if segment.name.holds(name)
+            ]
+            locations = [place(lake, table, segment) for segment in waiting]
+            producers.exchange(table, added=locations, deleted=[file.entry for file in parts])
+
+    what = f"{len(segments)} segments for the table {identifier}"
+    with explained(what, "Once the disk and the catalogue answer again, run: rl lake commit."):
+        lake.commit(what, change)
+
+
+_Phases = dict[tuple[str, str], list[tuple[SegmentName, LakeFile]]]
+
+
+def _files_by_phase(table: Table, run_ids: Iterable[str]) -> _Phases:
+    """The files of these runs by run and phase; no other partition is looked at."""
+    found: _Phases = defaultdict(list)
+    for run_id in run_ids:
+        for file in files_of(table, run_id):
+            phase, name = phase_and_name(file)
+            found[run_id, phase].append((name, file))
+    return found
+
+
+def _held(segment: Segment, there: _Phases, others: Sequence[Segment]) -> bool:
+    """Whether the table has its rows already, or another segment brings them too."""
+    facts = segment.facts
+    return any(name.holds(segment.name) for name, _ in there[facts.run_id, facts.phase]) or any(
+        other.name != segment.name
+        and other.name.holds(segment.name)
+        and (other.facts.run_id, other.facts.phase) == (facts.run_id, facts.phase)
+        for other in others
+    )
+
+
+def phase_and_name(file: LakeFile) -> tuple[str, SegmentName]:
+    """The phase and the segments of a table's file."""
+    folder, _, name = file.location.rpartition("/")
+    parsed = SegmentName.parse(name)
+    if parsed is None:
+        raise LakeError(
+            f"the file {file.location!r}",
+            "it is in a table of recorded steps, and its name is no segment's",
+            "Write such rows into a table of their own.",
+        )
+    return folder.rpartition("/")[2], parsed
+
+
+def place(lake: Lake, table: Table, segment: Segment) -> str:
+    """Puts a segment's file into the warehouse, and gives its location there."""
+    location = location_of(table, segment.facts, segment.name)
+    if not lake.local:
+        filesystem, named = lake.filesystem(table)
+        from pyarrow.fs import LocalFileSystem, copy_files
+
+        copy_files(
+            str(segment.path), named(location), source_filesystem=LocalFileSystem(), destination_filesystem=filesystem
+        )
+        return location
+    put(segment.path, lake.path(location))
+    return location
+
+
+def put(source: Path, target: Path) -> None:
+    """Makes a file of this machine be at another place too."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and target.samefile(source):
+        return
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # another disk, or one without links
+        copy = target.with_name(f".copy-{target.name}")
+        shutil.copyfile(source, copy)
+        with copy.open("rb+") as file:
+            os.fsync(file.fileno())
+        copy.rename(target)
+    sync_folder(target.parent)
+
+
+def location_of(table: Table, facts: Facts, name: SegmentName) -> str:
+    """Where a file with those segments is in the table's folder."""
+    return f"{table.location()}/data/run_id={facts.run_id}/{facts.phase}/{name}"
+
+
+def drop(lake: Lake, run_id: str, unwanted: Callable[[str, SegmentName], bool]) -> int:
+    """Takes a run's files out of spool and tables; says how many.
+
+    Args:
+        lake: The lake.
+        run_id: The run.
+        unwanted: Says by phase and name which.
+    """
+    from alphaswarm_rl.lake import producers
+    from alphaswarm_rl.lake.tables import KINDS
+
+    there = spooled(lake.spool, run_id, parts=True)
+    doomed = [path for path, name in there.items() if unwanted(path.parent.name, name)]
+    remove(doomed)
+    count = len(doomed)
+    for kind in KINDS:
+        identifier = lake.identifier(kind)
+
+        def change(identifier: str = identifier) -> None:
+            nonlocal count
+            table = lake.find(identifier)
+            files = [] if table is None else files_of(table, run_id)
+            gone = [file for file in files if unwanted(*phase_and_name(file))]
+            if table is not None and gone:
+                producers.exchange(table, deleted=[file.entry for file in gone])
+                count += len(gone)
+
+        with explained(f"rows of run {run_id} in the table {identifier}", "Try again once the catalogue answers."):
+            lake.commit(f"rows of run {run_id} in the table {identifier}", change)
+    return count

@@ -1,0 +1,109 @@
+"""Hashes of 64 bits for many rows at once: of observations, and of recorded rows.
+
+No cryptography: equal bytes have equal hashes on every machine, and different ones differ by chance only.
+"""
+
+# Numba infers the types of jitted code.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from alphaswarm_rl.market.jit import njit
+
+Array = np.ndarray[Any, Any]
+
+_FIRST = np.uint64(0x9E3779B97F4A7C15)
+_SECOND = np.uint64(0xBF58476D1CE4E5B9)
+_THIRD = np.uint64(0x94D049BB133111EB)
+_EMPTY = np.uint64(0xA0761D6478BD642F)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def mix(number):
+    """A bijection of 64 bits in which every bit depends on every other (the finaliser of SplitMix64)."""
+    number = (number ^ (number >> np.uint64(30))) * _SECOND
+    number = (number ^ (number >> np.uint64(27))) * _THIRD
+    return number ^ (number >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def hash_words(words, out):
+    """Hashes each row of 64-bit words (n, k) to `out` (n,). Four lanes, so that multiplications overlap."""
+    count = words.shape[1]
+    for row in range(words.shape[0]):
+        a, b, c, d = _FIRST, _SECOND, _THIRD, _EMPTY
+        k = 0
+        while k + 4 <= count:
+            a = (a ^ words[row, k]) * _SECOND
+            b = (b ^ words[row, k + 1]) * _THIRD
+            c = (c ^ words[row, k + 2]) * _FIRST
+            d = (d ^ words[row, k + 3]) * _SECOND
+            a ^= a >> np.uint64(29)
+            b ^= b >> np.uint64(31)
+            c ^= c >> np.uint64(33)
+            d ^= d >> np.uint64(30)
+            k += 4
+        while k < count:
+            a = mix(a ^ words[row, k]) + _FIRST
+            k += 1
+        out[row] = mix(mix(mix(mix(a + _FIRST) ^ b) ^ c) ^ d)
+
+
+def row_hashes(rows: Array) -> Array:
+    """A 64-bit hash of each row's bytes, as int64; `rows` is an array (n, ...) of any type."""
+    flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
+    raw = flat.view(np.uint8).reshape(len(rows), -1)
+    width = -(-raw.shape[1] // 8) * 8
+    if width != raw.shape[1]:
+        padded = np.empty((len(rows), width), np.uint8)
+        padded[:, : raw.shape[1]], padded[:, raw.shape[1] :] = raw, 0
+        raw = padded
+    out = np.empty(len(rows), np.uint64)
+    hash_words(raw.view(np.uint64), out)
+    return out.view(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def fold(sums, seed, words, valid):
+    """Folds one word per row into the rows' hashes; rows without a value stay as they are. No `valid`: all have one."""
+    everywhere = len(valid) == 0
+    for row in range(len(sums)):
+        if everywhere or valid[row]:
+            sums[row] = mix(sums[row] * _FIRST + (words[row] ^ seed) + _EMPTY)
+
+
+@njit(cache=True, nogil=True)
+def fold_lists(sums, seed, offsets, words, valid):
+    """Folds a list of words per row into the rows' hashes."""
+    everywhere = len(valid) == 0
+    for row in range(len(sums)):
+        if everywhere or valid[row]:
+            folded = seed
+            for k in range(offsets[row], offsets[row + 1]):
+                folded = (folded ^ words[k]) * _THIRD + _EMPTY
+                folded ^= folded >> np.uint64(32)
+            sums[row] = mix(sums[row] * _FIRST + folded + _EMPTY)
+
+
+@njit(cache=True, nogil=True)
+def byte_words(offsets, data, out):
+    """One word for each string of bytes, of which eight are taken at a time."""
+    for row in range(len(out)):
+        k, end = offsets[row], offsets[row + 1]
+        folded = _EMPTY + np.uint64(end - k)
+        while k + 8 <= end:
+            word = np.uint64(0)
+            for place in range(8):
+                word |= np.uint64(data[k + place]) << np.uint64(8 * place)
+            folded = (folded ^ word) * _THIRD
+            folded ^= folded >> np.uint64(32)
+            k += 8
+        while k < end:
+            folded = (folded ^ np.uint64(data[k])) * _THIRD
+            folded ^= folded >> np.uint64(32)
+            k += 1
+        out[row] = mix(folded)

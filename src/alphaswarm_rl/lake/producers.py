@@ -1,0 +1,86 @@
+"""How a snapshot of a table is made: files added in one commit, or exchanged for others in one.
+
+Iceberg's list of manifests grows by one with every commit, and every commit and every reader goes through all of it.
+Here it stays short: now and then all entries are written anew in the order of their runs, a hundred to a manifest, so
+that the files of one run are found in the one manifest that can hold them.
+
+This module knows the insides of pyiceberg, whose version is pinned for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.table import TableProperties
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+#: Manifests with few entries before all are put in order, and entries of one manifest then.
+_MOST_SMALL = 32
+_ENTRIES = 128
+
+
+def exchange(table: Table, *, added: Sequence[str] = (), deleted: Sequence[DataFile] = ()) -> None:
+    """Adds files that are in the warehouse already, by their locations, and takes others out, in one commit."""
+    # Reads nothing but the footers.
+    new = list(parquet_files_to_data_files(table.io, table.metadata, iter(added)))
+    if new and table.metadata.name_mapping() is None:
+        # Added files have no field ids: their columns are known by name.
+        mapping = table.schema().name_mapping.model_dump_json()
+        with table.transaction() as transaction:
+            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+    with table.transaction() as transaction:
+        if deleted:
+            producer: Any = _Exchange(Operation.OVERWRITE if new else Operation.DELETE, transaction, table.io)
+        else:
+            producer = _Append(Operation.APPEND, transaction, table.io)
+        with producer:
+            for file in new:
+                producer.append_data_file(file)
+            for file in deleted:
+                producer.delete_data_file(file)
+
+
+class _Ordered:
+    """Puts all entries in order when there are many small manifests."""
+
+    def _process_manifests(self: Any, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        counts = [_entries(manifest) for manifest in manifests]
+        small = sum(count < _ENTRIES // 2 for count in counts)
+        if max(counts, default=0) <= 2 * _ENTRIES and small <= max(_MOST_SMALL, sum(counts) // (4 * _ENTRIES)):
+            return manifests
+        live = [
+            entry for manifest in manifests for entry in manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+        ]
+        live.sort(key=lambda entry: (entry.data_file.partition[0] or "", entry.data_file.file_path))
+        return [self._written(live[first : first + _ENTRIES]) for first in range(0, len(live), _ENTRIES)]
+
+    def _written(self: Any, entries: list[ManifestEntry]) -> ManifestFile:
+        with self.new_manifest_writer(spec=self._transaction.table_metadata.spec()) as writer:
+            for entry in entries:
+                new = entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == self._snapshot_id
+                (writer.add if new else writer.existing)(entry)
+        manifest: ManifestFile = writer.to_manifest_file()
+        return manifest
+
+
+class _Append(_Ordered, _FastAppendFiles):
+    pass
+
+
+class _Exchange(_Ordered, _OverwriteFiles):
+    def _validate_concurrency(self) -> None:
+        # Each run has one writer, and whoever exchanges its files looked at them in this very attempt.
+        pass
+
+
+def _entries(manifest: ManifestFile) -> int:
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    return sum(count or 0 for count in counts)

@@ -1,0 +1,163 @@
+"""What must hold among the rows of one run, asked of DuckDB.
+
+The three other tables are held against `trajectories` by a sum of hashes of their keys, which needs no memory: only
+where that differs are the rows themselves compared, to say which.
+"""
+
+# Names of tables and columns in the queries are this module's own.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alphaswarm_rl.lake.tables import Kind
+
+if TYPE_CHECKING:
+    import duckdb
+
+#: What tells apart the rows of one step.
+_WITHIN_A_STEP: dict[Kind, str] = {
+    "trajectories": "0",
+    "equity_curves": "0",
+    "action_logs": "asset_idx",
+    "reward_decomposition": "term_name",
+}
+_KEY = "phase, env_idx, episode, step"
+#: How far contributions may be from the reward they sum to, relative to their size.
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """Something that does not hold."""
+
+    kind: Kind
+    phase: str
+    check: str
+    text: str
+
+
+def flaws(connection: duckdb.DuckDBPyConnection, *, every_episode: bool) -> list[Flaw]:
+    """What is wrong with the rows of a run.
+
+    Args:
+        connection: Has one view per kind, with the run's rows.
+        every_episode: Whether all training episodes were recorded.
+    """
+    found = [*_duplicates(connection, "trajectories")]
+    found += _gaps(connection, doubled=bool(found))
+    if every_episode:
+        found += _missing_episodes(connection)
+    expected = _sums(connection, "trajectories")
+    steps = {phase: sums for (phase, _), sums in expected.items()}
+    for kind in ("equity_curves", "action_logs", "reward_decomposition"):
+        found += _against_steps(connection, kind, steps)
+    doubled = {flaw.phase for flaw in found if flaw.check == "duplicates"}
+    return found + [flaw for flaw in _rewards(connection) if flaw.phase not in doubled]
+
+
+def _against_steps(connection: Any, kind: Kind, steps: dict[str, tuple[int, int]]) -> list[Flaw]:
+    there = _sums(connection, kind)
+    if kind == "equity_curves" and not there:
+        return []  # an environment without accounts
+    phases = {phase for phase, _ in there} | set(steps)
+    differing = {
+        phase
+        for phase in phases
+        if {sums for (its, _), sums in there.items() if its == phase} != {steps.get(phase, (0, 0))}
+    }
+    if not differing:
+        return []
+    found = [*_duplicates(connection, kind)]
+    if kind != "reward_decomposition":  # not every reward has terms in every step
+        found += [flaw for flaw in _incomplete(connection, kind) if flaw.phase in differing]
+    return found
+
+
+def _sums(connection: Any, kind: Kind) -> dict[tuple[str, Any], tuple[int, int]]:
+    """Rows, and the sum of their keys' hashes, by phase and by what tells rows of a step apart."""
+    query = f"""
+        SELECT phase, {_WITHIN_A_STEP[kind]} AS part, count(*), sum(hash(env_idx, episode, step))
+        FROM {kind} GROUP BY ALL
+    """
+    return {(phase, part): (count, int(total)) for phase, part, count, total in connection.execute(query).fetchall()}
+
+
+def _duplicates(connection: Any, kind: Kind) -> Iterator[Flaw]:
+    query = f"""
+        SELECT phase, count(*), min((env_idx, episode, step)) FROM (
+            SELECT {_KEY}, {_WITHIN_A_STEP[kind]} AS part FROM {kind} GROUP BY ALL HAVING count(*) > 1
+        ) GROUP BY phase ORDER BY phase
+    """
+    for phase, count, example in connection.execute(query).fetchall():
+        yield Flaw(kind, phase, "duplicates", f"{_many(count, 'row')} more than once, the first {_at(example)}")
+
+
+def _gaps(connection: Any, *, doubled: bool) -> Iterator[Flaw]:
+    rows = f"(SELECT DISTINCT {_KEY} FROM trajectories)" if doubled else "trajectories"
+    query = f"""
+        SELECT phase, count(*), min((env_idx, episode)) FROM (
+            SELECT phase, env_idx, episode FROM {rows} GROUP BY ALL HAVING min(step) <> 0 OR max(step) + 1 <> count(*)
+        ) GROUP BY phase ORDER BY phase
+    """
+    for phase, count, example in connection.execute(query).fetchall():
+        text = f"steps are missing in {_many(count, 'episode')}, the first {_at(example)}"
+        yield Flaw("trajectories", phase, "gaps", text)
+
+
+def _missing_episodes(connection: Any) -> Iterator[Flaw]:
+    query = """
+        SELECT env_idx, max(episode) + 1 - count(*) FROM (
+            SELECT DISTINCT env_idx, episode FROM trajectories WHERE phase = 'train'
+        ) GROUP BY env_idx HAVING min(episode) <> 0 OR max(episode) + 1 <> count(*) ORDER BY env_idx
+    """
+    found = connection.execute(query).fetchall()
+    if found:
+        text = f"{_many(sum(count for _, count in found), 'episode')} missing, the first {_at(found[0][:1])}"
+        yield Flaw("trajectories", "train", "episodes", text)
+
+
+def _incomplete(connection: Any, kind: Kind) -> Iterator[Flaw]:
+    part = _WITHIN_A_STEP[kind]
+    query = f"""
+        WITH have AS (SELECT {_KEY}, count(DISTINCT {part}) AS parts FROM {kind} GROUP BY ALL),
+        want AS (SELECT DISTINCT {_KEY}, true AS wanted FROM trajectories),
+        whole AS (SELECT phase, count(DISTINCT {part}) AS parts FROM {kind} GROUP BY phase)
+        SELECT phase, count(*), count(*) FILTER (wanted IS NULL), min((env_idx, episode, step))
+        FROM want FULL JOIN have USING ({_KEY}) LEFT JOIN whole USING (phase)
+        WHERE wanted IS NULL OR coalesce(have.parts, 0) < greatest(whole.parts, 1)
+        GROUP BY phase ORDER BY phase
+    """
+    for phase, count, astray, example in connection.execute(query).fetchall():
+        if count > astray:
+            text = f"{_many(count - astray, 'step')} of trajectories without all rows here, the first {_at(example)}"
+            yield Flaw(kind, phase, "incomplete", text)
+        if astray:
+            text = f"{_many(astray, 'step')} here and not in trajectories, the first {_at(example)}"
+            yield Flaw(kind, phase, "incomplete", text)
+
+
+def _rewards(connection: Any) -> Iterator[Flaw]:
+    query = f"""
+        SELECT phase, count(*), min((env_idx, episode, step)) FROM (
+            SELECT {_KEY}, sum(contribution) AS total, sum(abs(contribution)) AS size
+            FROM reward_decomposition GROUP BY ALL
+        ) LEFT JOIN trajectories USING ({_KEY})
+        WHERE reward IS NULL
+            OR NOT (total = reward OR abs(total - reward) <= {_TOLERANCE} * greatest(size, abs(reward)))
+        GROUP BY phase ORDER BY phase
+    """
+    for phase, count, example in connection.execute(query).fetchall():
+        text = f"contributions do not sum to the reward in {_many(count, 'step')}, the first {_at(example)}"
+        yield Flaw("reward_decomposition", phase, "rewards", text)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _at(place: tuple[Any, ...]) -> str:
+    return "at " + ", ".join(f"{name} {value}" for name, value in zip(("env", "episode", "step"), place, strict=False))

@@ -1,0 +1,362 @@
+"""Segments: the Parquet files that rows of one run, table and phase go into, in order.
+
+    <spool>/<run id>/<kind>/<phase>/000003_000000081920.parquet          segment 3; its last row is transition 81,920
+    <table>/data/run_id=<run id>/<phase>/000000-000003_000000081920.parquet      segments 0 to 3, merged
+
+The name is the key under which rows are delivered exactly once, and what a resumed run drops by. A file's footer tells
+the rest about it: how many rows, their checksum, which episodes. A segment has its name once it is whole and on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.lake.checksum import checksum
+from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, write_schema
+
+_FOOTER = b"alphaswarm_rl"
+_OPEN = ".open-"
+_NAME = re.compile(r"(?P<first>\d{6,})(-(?P<last>\d{6,}))?_(?P<timesteps>\d{12,})\.parquet")
+
+#: Rows that are encoded at once, fewer where they are wide: fewer make files large and slow to read, more only take
+#: memory.
+ROW_GROUP = 131_072
+_GROUP_BYTES = 32_000_000
+#: Rows that a merge reads at once.
+_READ = 32_768
+_WHOLE = ("env_idx", "episode", "step", "ts", "asset_idx")
+
+
+@dataclass(frozen=True, order=True)
+class SegmentName:
+    """Which segments of a phase a file holds.
+
+    Attributes:
+        first: Number of the first.
+        last: Number of the last; the same for a file that was never merged.
+        timesteps: Transitions of the run at its last row.
+    """
+
+    first: int
+    last: int
+    timesteps: int
+
+    def __str__(self) -> str:
+        numbers = f"{self.first:06d}" if self.first == self.last else f"{self.first:06d}-{self.last:06d}"
+        return f"{numbers}_{self.timesteps:012d}.parquet"
+
+    @classmethod
+    def parse(cls, file: str) -> SegmentName | None:
+        """The name of a file or location; None where it is no segment's."""
+        found = _NAME.fullmatch(file.rpartition("/")[2])
+        if found is None:
+            return None
+        first = int(found["first"])
+        return cls(first, int(found["last"] or first), int(found["timesteps"]))
+
+    def holds(self, other: SegmentName) -> bool:
+        """Whether all of the other's rows are in here."""
+        return self.first <= other.first and other.last <= self.last
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a segment's footer says of its rows.
+
+    Attributes:
+        table: The table they belong to, `namespace.name`.
+        run_id: Their run.
+        kind: What they are.
+        phase: Their phase.
+        timesteps: Transitions of the run at the last of them.
+        rows: How many there are.
+        checksum: Their checksum, in hexadecimal digits.
+        first_episode: The lowest episode number.
+        last_episode: The highest.
+        first_step: The lowest step number.
+        last_step: The highest.
+        initial_value: The first portfolio value, of equity curves.
+        final_value: The last one.
+        max_drawdown: The largest drawdown.
+    """
+
+    table: str
+    run_id: str
+    kind: Kind
+    phase: str
+    timesteps: int = 0
+    rows: int = 0
+    checksum: str = f"{0:016x}"
+    first_episode: int = 0
+    last_episode: int = 0
+    first_step: int = 0
+    last_step: int = 0
+    initial_value: float | None = None
+    final_value: float | None = None
+    max_drawdown: float | None = None
+
+    def with_rows(self, rows: pa.Table) -> Facts:
+        """The facts after these rows too."""
+        episodes, steps = pc.min_max(rows["episode"]).as_py(), pc.min_max(rows["step"]).as_py()
+        more = Facts(
+            self.table,
+            self.run_id,
+            self.kind,
+            self.phase,
+            timesteps=self.timesteps,
+            rows=rows.num_rows,
+            checksum=f"{checksum(rows):016x}",
+            first_episode=episodes["min"],
+            last_episode=episodes["max"],
+            first_step=steps["min"],
+            last_step=steps["max"],
+        )
+        if self.kind == "equity_curves":
+            values = rows["portfolio_value"]
+            worst = pc.max(rows["drawdown"]).as_py()
+            more = replace(more, initial_value=values[0].as_py(), final_value=values[-1].as_py(), max_drawdown=worst)
+        return self.joined(more)
+
+    def joined(self, later: Facts) -> Facts:
+        """The facts of both together."""
+        if self.rows == 0 or later.rows == 0:
+            return replace(later if self.rows == 0 else self, timesteps=max(self.timesteps, later.timesteps))
+        drawdowns = [value for value in (self.max_drawdown, later.max_drawdown) if value is not None]
+        return replace(
+            self,
+            timesteps=max(self.timesteps, later.timesteps),
+            rows=self.rows + later.rows,
+            checksum=f"{(int(self.checksum, 16) + int(later.checksum, 16)) % 2**64:016x}",
+            first_episode=min(self.first_episode, later.first_episode),
+            last_episode=max(self.last_episode, later.last_episode),
+            first_step=min(self.first_step, later.first_step),
+            last_step=max(self.last_step, later.last_step),
+            final_value=later.final_value,
+            max_drawdown=max(drawdowns, default=None),
+        )
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A whole segment on this machine's disk."""
+
+    path: Path
+    name: SegmentName
+    facts: Facts
+
+
+class SegmentWriter:
+    """One file that is being written.
+
+    Args:
+        folder: Where it will be.
+        number: Its number in its phase.
+        facts: Whose rows it is for.
+    """
+
+    def __init__(self, folder: Path, number: int, facts: Facts) -> None:
+        self._folder = folder
+        self._number = number
+        self._open = folder / f"{_OPEN}{number:06d}"
+        self.facts = facts
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = self._open.open("wb")
+        self._writer = _parquet_writer(self._file, facts.kind)
+
+    def write(self, rows: pa.Table) -> None:
+        """Takes rows in."""
+        rows = fitted(rows, write_schema(self.facts.kind))
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self._waiting_bytes += rows.nbytes
+        self.facts = self.facts.with_rows(rows)
+        if self._waiting_rows >= ROW_GROUP or self._waiting_bytes >= _GROUP_BYTES:
+            self._encode()
+
+    def close(self, timesteps: int) -> Segment:
+        """Writes the footer, and gives the file its name when it is safely on disk."""
+        self.facts = replace(self.facts, timesteps=timesteps)
+        try:
+            self._encode()
+            self._writer.add_key_value_metadata({_FOOTER: json.dumps(asdict(self.facts)).encode()})
+            self._writer.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError:
+            self.abandon()  # on a full disk it would only take up room
+            raise
+        self._file.close()
+        name = SegmentName(self._number, self._number, timesteps)
+        path = self._folder / str(name)
+        self._open.rename(path)
+        sync_folder(self._folder)
+        return Segment(path, name, self.facts)
+
+    def abandon(self) -> None:
+        """Leaves nothing of it."""
+        with suppress(OSError):  # what is still in its buffer may not fit on the disk, and is not wanted
+            self._file.close()
+        self._open.unlink(missing_ok=True)
+
+    def _encode(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=1 << 20)
+            self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+
+def merge(segments: list[Segment], path: Path) -> Segment:
+    """Writes the rows of neighbouring segments into one file; they themselves stay."""
+    first, last = segments[0], segments[-1]
+    facts = first.facts
+    for segment in segments[1:]:
+        facts = facts.joined(segment.facts)
+    name = SegmentName(first.name.first, last.name.last, last.name.timesteps)
+    unfinished = path.with_name(f"{_OPEN}{path.name}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with unfinished.open("wb") as file:
+        with _parquet_writer(file, facts.kind) as writer:
+            schema = write_schema(facts.kind)
+            for rows in _batched(segments, schema):
+                writer.write_table(rows, row_group_size=1 << 20)
+            writer.add_key_value_metadata({_FOOTER: json.dumps(asdict(facts)).encode()})
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.rename(path)
+    sync_folder(path.parent)
+    return Segment(path, name, facts)
+
+
+def _batched(segments: list[Segment], schema: pa.Schema) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    count = size = 0
+    for segment in segments:
+        with pq.ParquetFile(segment.path, read_dictionary=[name for name in REPEATED if name in schema.names]) as file:
+            for batch in file.iter_batches(batch_size=_READ):
+                waiting.append(fitted(pa.Table.from_batches([batch]), schema))
+                count, size = count + batch.num_rows, size + batch.nbytes
+                if count >= ROW_GROUP or size >= _GROUP_BYTES:
+                    yield pa.concat_tables(waiting)
+                    waiting, count, size = [], 0, 0
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with exactly these columns: null where they have none, as in a file of an older version."""
+    if rows.schema.equals(schema):
+        return rows
+    columns = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def read_facts(path: Path) -> Facts:
+    """What a segment's footer says; one that cannot be read is an error that names it."""
+    try:
+        with path.open("rb") as file:
+            footer = pq.read_metadata(file)
+        return Facts(**json.loads((footer.metadata or {})[_FOOTER]))
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
+        raise LakeError(
+            f"segment {str(path)!r}",
+            f"it cannot be read: {error!r}",
+            "Put the file back from a copy. If there is none, its rows are lost: delete it, and train the run again.",
+        ) from error
+
+
+def spooled(spool: Path, run_id: str | None = None, *, parts: bool = False) -> dict[Path, SegmentName]:
+    """Every whole segment below the spool, or of one run, in the order of their numbers.
+
+    Args:
+        spool: The spool.
+        run_id: The run; None: of all.
+        parts: Whether parts of a merged segment that is there too, left by a killed process, are among them.
+    """
+    roots = sorted(spool.iterdir()) if run_id is None and spool.is_dir() else [spool / str(run_id)]
+    found = {}
+    for root in roots:
+        for kind in KINDS:
+            for path in root.glob(f"{kind}/*/*.parquet"):
+                name = SegmentName.parse(path.name)
+                if name is not None:
+                    found[path] = name
+    if not parts:
+        doubled = {part for path, name in found.items() for part in parts_beside(path, name)}
+        found = {path: name for path, name in found.items() if path not in doubled}
+    return dict(sorted(found.items(), key=lambda item: (item[0].parent, item[1])))
+
+
+def parts_beside(path: Path, name: SegmentName) -> list[Path]:
+    """Segments in the folder of a merged one that are in it."""
+    if name.first == name.last:
+        return []
+    others = {other: SegmentName.parse(other.name) for other in path.parent.glob("*.parquet") if other != path}
+    return [other for other, its in others.items() if its is not None and name.holds(its)]
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Deletes segments, and the folders that are empty then."""
+    parents = set()
+    for path in paths:
+        path.unlink(missing_ok=True)
+        parents.add(path.parent)
+    for parent in parents:
+        prune_empty(parent)
+
+
+def prune_empty(folder: Path, levels: int = 3) -> None:
+    """Deletes a folder of the spool and those above it, as far as nothing is in them."""
+    for _ in range(levels):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent
+
+
+def discard_open(root: Path) -> None:
+    """Deletes what a killed process left half written of a run."""
+    for path in root.rglob(f"{_OPEN}*"):
+        path.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes renamed and deleted names of a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _parquet_writer(file: Any, kind: Kind) -> pq.ParquetWriter:
+    schema = write_schema(kind)
+    names = set(schema.names)
+    encodings = {name: "DELTA_BINARY_PACKED" for name in _WHOLE if name in names}
+    # Many numbers come from networks: half of their bytes are zeros, which compress to nothing side by side.
+    encodings |= {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
+    return pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[name for name in REPEATED if name in names],
+        column_encoding=encodings,
+        store_schema=False,
+    )

@@ -1,0 +1,168 @@
+"""The four tables: their columns, names and how an older one is brought up to date.
+
+Iceberg gives a new table's columns their field ids in the order in which they stand here, and a column that is added
+later the next one. So columns are only ever added, at the end, and all are optional: files written before one came
+read as null there. `tests/lake/test_tables.py` holds the ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import pyarrow as pa
+
+from alphaswarm_rl.settings import TrajectorySettings
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+Kind = Literal["trajectories", "equity_curves", "action_logs", "reward_decomposition"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_DOUBLES = pa.list_(pa.float64())
+_FLOATS = pa.list_(pa.float32())
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+#: What every row begins with: whose step it is. `ts` is the bar's time, null where there are no bars.
+_KEY = (
+    ("run_id", pa.string()),
+    ("spec_hash", pa.string()),
+    ("phase", pa.string()),
+    ("env_idx", pa.int32()),
+    ("episode", pa.int64()),
+    ("step", pa.int64()),
+    ("ts", _TIME),
+)
+
+COLUMNS: dict[Kind, tuple[tuple[str, pa.DataType], ...]] = {
+    "trajectories": (
+        *_KEY,
+        ("obs_hash", pa.int64()),
+        ("action", _DOUBLES),
+        ("reward", pa.float64()),
+        ("value", pa.float64()),
+        ("log_prob", pa.float64()),
+        ("terminated", pa.bool_()),
+        ("truncated", pa.bool_()),
+        ("info", pa.string()),
+        # Only where they were asked for: what the agent saw, and the last sight of an episode that ended.
+        ("observation", _FLOATS),
+        ("final_observation", _FLOATS),
+    ),
+    "equity_curves": (
+        *_KEY,
+        ("portfolio_value", pa.float64()),
+        ("drawdown", pa.float64()),
+        ("cash", pa.float64()),
+    ),
+    "action_logs": (
+        *_KEY,
+        ("asset_idx", pa.int32()),
+        ("action_value", pa.float64()),
+    ),
+    "reward_decomposition": (
+        *_KEY,
+        ("term_name", pa.string()),
+        ("contribution", pa.float64()),
+    ),
+}
+
+#: Strings of which a file has few different ones.
+REPEATED = ("run_id", "spec_hash", "phase", "term_name")
+
+#: Manifests carry no statistics of columns: DuckDB reads those of the files themselves, and planning stays quick. A
+#: commit copies the list of earlier metadata files eighteen times over, so that is short, and the sweep deletes them.
+PROPERTIES = {
+    "write.metadata.metrics.default-mode": "none",
+    "write.metadata.previous-versions-max": "3",
+    "commit.retry.num-retries": "0",
+}
+
+
+def identifier(kind: Kind, settings: TrajectorySettings) -> str:
+    """The table of that kind, as `namespace.name`."""
+    names: dict[Kind, str] = {
+        "trajectories": settings.table,
+        "equity_curves": settings.equity_table,
+        "action_logs": settings.action_log_table,
+        "reward_decomposition": settings.reward_decomp_table,
+    }
+    return f"{settings.namespace}.{names[kind]}"
+
+
+def arrow_schema(kind: Kind) -> pa.Schema:
+    """The columns as a file has them; without field ids, as Iceberg wants files that are added."""
+    return pa.schema(COLUMNS[kind])
+
+
+def write_schema(kind: Kind) -> pa.Schema:
+    """The columns as the writer gets them: strings that repeat come as dictionaries, which cost next to nothing."""
+    repeated = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([(name, repeated if name in REPEATED else type_) for name, type_ in COLUMNS[kind]])
+
+
+def iceberg_schema(kind: Kind) -> Schema:
+    """The columns as a new table has them."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField
+
+    return Schema(
+        *(
+            NestedField(number, name, _iceberg_type(type_), required=False)
+            for number, (name, type_) in enumerate(COLUMNS[kind], start=1)
+        )
+    )
+
+
+def partition_spec() -> Any:
+    """One partition per run."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.transforms import IdentityTransform
+
+    return PartitionSpec(PartitionField(source_id=1, field_id=1000, transform=IdentityTransform(), name="run_id"))
+
+
+def upgrade(table: Table, kind: Kind) -> bool:
+    """Adds the columns that an older table lacks; says whether there were any."""
+    from pyiceberg.table import TableProperties
+
+    there = set(table.schema().column_names)
+    missing = [(name, type_) for name, type_ in COLUMNS[kind] if name not in there]
+    if missing:
+        with table.transaction() as transaction, transaction.update_schema() as update:
+            for name, type_ in missing:
+                update.add_column(name, _iceberg_type(type_))
+        # Files are read by the names of their columns, so the new ones must be in the table's mapping of names.
+        mapping = table.schema().name_mapping.model_dump_json()
+        with table.transaction() as transaction:
+            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+    return bool(missing)
+
+
+def _iceberg_type(type_: pa.DataType) -> Any:
+    from pyiceberg.types import (
+        BooleanType,
+        DoubleType,
+        FloatType,
+        IntegerType,
+        ListType,
+        LongType,
+        StringType,
+        TimestamptzType,
+    )
+
+    plain = {
+        pa.string(): StringType(),
+        pa.int32(): IntegerType(),
+        pa.int64(): LongType(),
+        pa.float32(): FloatType(),
+        pa.float64(): DoubleType(),
+        pa.bool_(): BooleanType(),
+        _TIME: TimestamptzType(),
+    }
+    if not pa.types.is_list(type_):
+        return plain[type_]
+    # Iceberg numbers elements anew after all columns.
+    return ListType(1000, plain[type_.value_type], element_required=False)

@@ -1,0 +1,236 @@
+"""Views in DuckDB over recorded steps: of all runs, of one run, and of all runs of one spec.
+
+The catalogue says which files a table consists of, and DuckDB reads those and no others. A view knows the files of the
+moment in which it was made: make it again after commits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.lake.catalog import Lake, explained, files_of
+from alphaswarm_rl.lake.plain_files import plain_files
+from alphaswarm_rl.lake.tables import COLUMNS, KINDS, Kind, arrow_schema
+from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.settings import Settings
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Schemas of the views by spec, `alphaswarm_silver_rl_trajectories."<spec hash>"` and so on.
+SPEC_SCHEMA = "alphaswarm_silver_rl_"
+
+_SHORT = 12
+_RUN_ID = re.compile(r"[0-9a-fA-F-]{12,36}")
+#: The run in a path, for DuckDB; the last such folder, whatever the home is called.
+_RUN_FOLDER = ".*/run_id=([^/]+)/"
+_TYPES = {
+    pa.string(): "VARCHAR",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
+}
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file to read, and whose rows are in it; with the file system that it is on, where that is not the local one."""
+
+    path: str
+    run_id: str
+    filesystem: Any = None
+
+
+def ensure_duckdb_views(connection: DuckDBPyConnection, settings: Settings | None = None) -> None:
+    """Makes the views over all runs, and one per kind and spec; replaces those of an earlier call.
+
+    Args:
+        connection: Where they are made; its time zone becomes UTC.
+        settings: Whose tables; None reads the environment and the settings file.
+    """
+    with Lake(_given(settings)) as lake:
+        with Ledger.open(lake.settings) as ledger:
+            runs_of = ledger.runs_by_spec_hash()
+        connection.execute("SET TimeZone = 'UTC'")
+        for kind in KINDS:
+            _create_views(connection, lake, kind, runs_of)
+
+
+def register_run_views(
+    run_id: str, connection: DuckDBPyConnection, settings: Settings | None = None, *, kinds: Sequence[Kind] = KINDS
+) -> dict[Kind, str]:
+    """Makes the views of one run; gives their names.
+
+    Args:
+        run_id: The run's whole id.
+        connection: Where they are made; its time zone becomes UTC.
+        settings: Whose tables; None reads the environment and the settings file.
+        kinds: Those that are wanted; each costs a look at its table.
+
+    Raises:
+        LakeError: The connection has views of another run whose id begins with the same twelve digits.
+    """
+    with Lake(_given(settings)) as lake:
+        return create_run_views(lake, run_id, connection, kinds)
+
+
+def create_run_views(
+    lake: Lake, run_id: str, connection: DuckDBPyConnection, kinds: Sequence[Kind] = KINDS
+) -> dict[Kind, str]:
+    """The same in a lake that is open."""
+    if _RUN_ID.fullmatch(run_id) is None:
+        raise LakeError(
+            f"the run {run_id!r}", "that is no id of a run", "Give a whole id, as rl runs list --json does."
+        )
+    connection.execute("SET TimeZone = 'UTC'")
+    names = {kind: run_view(kind, run_id) for kind in kinds}
+    for kind, name in names.items():
+        _refuse_taken(connection, name, run_id)
+        connection.execute(_create(connection, kind, quoted(name), _planned(lake, kind, run_id)))
+        connection.execute(f"COMMENT ON VIEW {quoted(name)} IS {_text(run_id)}")
+    return names
+
+
+def run_view(kind: Kind, run_id: str) -> str:
+    """The name of a run's view."""
+    return f"rl_{kind}_run_{run_id.replace('-', '')[:_SHORT].lower()}"
+
+
+def has_rows(lake: Lake, kind: Kind, run_id: str) -> bool:
+    """Whether a run has files of that kind."""
+    return bool(_planned(lake, kind, run_id))
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _given(settings: Settings | None) -> Settings:
+    return load_settings({}, os.environ) if settings is None else settings
+
+
+def _create_views(connection: DuckDBPyConnection, lake: Lake, kind: Kind, runs_of: dict[str, list[str]]) -> None:
+    files = _planned(lake, kind)
+    of_run: dict[str, list[_File]] = defaultdict(list)
+    for file in files:
+        of_run[file.run_id].append(file)
+    schema = f"{SPEC_SCHEMA}{kind}"
+    statements = [
+        _create(connection, kind, quoted(f"rl_{kind}"), files, run_from_path=True),
+        f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}",
+    ]
+    for spec_hash, run_ids in runs_of.items():
+        # Only its own runs' files, so that no other's is ever opened.
+        own = [file for run_id in run_ids for file in of_run.get(run_id, ())]
+        name = f"{quoted(schema)}.{quoted(spec_hash)}"
+        statements.append(_create(connection, kind, name, own, f" WHERE spec_hash = {_text(spec_hash)}"))
+    there = connection.execute(
+        f"SELECT table_name FROM information_schema.tables WHERE table_schema = {_text(schema)}"  # noqa: S608
+    ).fetchall()
+    statements += [f"DROP VIEW IF EXISTS {quoted(schema)}.{quoted(name)}" for (name,) in there if name not in runs_of]
+    connection.execute(";\n".join(statements))
+
+
+def _planned(lake: Lake, kind: Kind, run_id: str | None = None) -> list[_File]:
+    """The files of a kind, or of one run: those of the table, and those that have no catalogue."""
+    found = []
+    identifier = lake.identifier(kind)
+    if lake.exists:
+        with explained(f"the table {identifier}", "See what is there with: rl lake verify."):
+            table = lake.find(identifier)
+            if table is not None:
+                filesystem, named = (None, lake.path) if lake.local else lake.filesystem(table)
+                found = [_File(str(named(file.location)), file.run_id, filesystem) for file in files_of(table, run_id)]
+    for path in plain_files(lake.settings, kind, run_id):
+        found.append(_File(str(path), path.parent.parent.name.removeprefix("run_id=")))
+    return found
+
+
+def _create(
+    connection: DuckDBPyConnection,
+    kind: Kind,
+    name: str,
+    files: Sequence[_File],
+    where: str = "",
+    *,
+    run_from_path: bool = False,
+) -> str:
+    """The statement that makes a view of these files; what they have to be registered for is done now."""
+    local = [file for file in files if file.filesystem is None]
+    remote = [file for file in files if file.filesystem is not None]
+    parts = []
+    if local:
+        parts.append(_read_local(kind, local, run_from_path=run_from_path) + where)
+    if remote:
+        dataset = f"files of {name}"
+        connection.register(dataset, _dataset(kind, remote))
+        parts.append(f"SELECT {_columns(kind)} FROM {quoted(dataset)}{where}")  # noqa: S608
+    if not files:
+        nulls = ", ".join(f"CAST(NULL AS {_type(type_)}) AS {quoted(column)}" for column, type_ in COLUMNS[kind])
+        parts.append(f"SELECT {nulls} WHERE false")
+    return f"CREATE OR REPLACE VIEW {name} AS {' UNION ALL '.join(parts)}"
+
+
+def _read_local(kind: Kind, files: Iterable[_File], *, run_from_path: bool) -> str:
+    """A query over files of this machine.
+
+    The columns are told, not looked up: no file is opened for them, and one written before a column came is null there.
+    With the run taken from the path, a condition on `run_id` decides which files are opened at all.
+    """
+    paths = ", ".join(_text(re.sub(r"([*?\[])", r"[\1]", file.path)) for file in files)
+    columns = ", ".join(
+        f"{_text(name)}: {{name: {_text(name)}, type: {_text(_type(type_))}, default_value: NULL}}"
+        for name, type_ in COLUMNS[kind]
+    )
+    run = f"regexp_extract(filename, {_text(_RUN_FOLDER)}, 1) AS run_id"
+    selected = _columns(kind).replace(quoted("run_id"), run, 1) if run_from_path else _columns(kind)
+    return f"SELECT {selected} FROM read_parquet([{paths}], schema = MAP {{{columns}}}, filename = {run_from_path})"  # noqa: S608
+
+
+def _dataset(kind: Kind, files: Iterable[_File]) -> Any:
+    """The files of another machine, each with a word about its run, so that Arrow opens those that are asked for."""
+    from pyarrow import dataset
+
+    form = dataset.ParquetFileFormat()
+    fragments = [
+        form.make_fragment(file.path, file.filesystem, partition_expression=dataset.field("run_id") == file.run_id)
+        for file in files
+    ]
+    return dataset.FileSystemDataset(fragments, arrow_schema(kind), form)
+
+
+def _refuse_taken(connection: DuckDBPyConnection, name: str, run_id: str) -> None:
+    here = "database_name = current_database() AND schema_name = current_schema()"
+    query = f"SELECT comment FROM duckdb_views() WHERE view_name = {_text(name)} AND {here}"  # noqa: S608
+    for (owner,) in connection.execute(query).fetchall():
+        if owner != run_id:
+            raise LakeError(
+                f"the view {name}",
+                f"on this connection it shows the run {owner}, whose id begins like that of {run_id}",
+                "Use another connection for the other run.",
+            )
+
+
+def _columns(kind: Kind) -> str:
+    return ", ".join(quoted(name) for name, _ in COLUMNS[kind])
+
+
+def _type(type_: pa.DataType) -> str:
+    return f"{_TYPES[type_.value_type]}[]" if pa.types.is_list(type_) else _TYPES[type_]
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,134 @@
+"""Where the steps of a run lie: one row for each file of recorded steps that is in its table.
+
+And what else the lake asks: which runs share a spec, and which data is pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, and_, bindparam, delete, select
+
+from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.ledger.rows import RefRow
+from alphaswarm_rl.ledger.statements import new_id
+from alphaswarm_rl.ledger.tables import equity_curve_refs, runs, trajectory_refs, versions
+from alphaswarm_rl.ledger.types import utc_now
+
+EQUITY = "equity_curves"
+
+_TABLES = (trajectory_refs, equity_curve_refs)
+_FIELDS = {table: [column.name for column in table.c if column.name not in ("id", "created_at")] for table in _TABLES}
+
+
+def add(engine: Engine, segments: Iterable[Mapping[str, Any]]) -> None:
+    """Stores refs in one transaction; to be told of a file again changes nothing.
+
+    A file takes the place of those whose segments it holds all, and one whose segments another holds adds nothing.
+
+    Args:
+        engine: The database.
+        segments: The fields of `RefRow`, and `kind`: "equity_curves" or another.
+
+    Raises:
+        RunError: The ledger does not know the run.
+    """
+    told = [(_table_of(segment), _ref(segment)) for segment in segments]
+    if told:
+        with write(engine) as connection:
+            _lock_runs(connection, {ref.run_id for _, ref in told})
+            for table, ref in told:
+                _put(connection, table, ref)
+
+
+def listed(engine: Engine, *, run_id: str | None) -> list[RefRow]:
+    """The refs of a run, or all: by run, phase, table and segment."""
+    with read(engine) as connection:
+        found = [ref for table in _TABLES for ref in _by_id(connection, table, run_id).values()]
+    return sorted(
+        found,
+        key=lambda ref: (
+            ref.run_id,
+            ref.phase,
+            ref.iceberg_namespace,
+            ref.iceberg_table,
+            ref.first_segment,
+            ref.last_segment,
+        ),
+    )
+
+
+def drop(engine: Engine, run_id: str, *, unwanted: Callable[[RefRow], bool] | None) -> int:
+    """Deletes the run's refs that are unwanted, or all, and returns how many it were."""
+    count = 0
+    with write(engine) as connection:
+        for table in _TABLES:
+            known = _by_id(connection, table, run_id)
+            doomed = [{"ref": key} for key, ref in known.items() if unwanted is None or unwanted(ref)]
+            if doomed:
+                # One id at a time: SQLite takes a limited number of values in one statement.
+                connection.execute(delete(table).where(table.c.id == bindparam("ref")), doomed)
+            count += len(doomed)
+    return count
+
+
+def runs_by_spec_hash(engine: Engine) -> dict[str, list[str]]:
+    """The ids of the runs of each spec hash, the oldest first, without removed ones."""
+    kept = select(runs.c.spec_hash, runs.c.id).where(runs.c.removed_at.is_(None))
+    found: dict[str, list[str]] = {}
+    with read(engine) as connection:
+        for spec_hash, run_id in connection.execute(kept.order_by(runs.c.created_at, runs.c.id)):
+            found.setdefault(spec_hash, []).append(run_id)
+    return found
+
+
+def pinned_data(engine: Engine) -> list[dict[str, Any]]:
+    """The data pipelines of the versions that have one, the oldest version first."""
+    statement = select(versions.c.payload["data_pipeline"]).order_by(versions.c.created_at, versions.c.id)
+    with read(engine) as connection:
+        return [found for found in connection.execute(statement).scalars() if found is not None]
+
+
+def _table_of(segment: Mapping[str, Any]) -> Table:
+    return equity_curve_refs if segment["kind"] == EQUITY else trajectory_refs
+
+
+def _ref(segment: Mapping[str, Any]) -> RefRow:
+    return RefRow(**{name: value for name, value in segment.items() if name != "kind"})
+
+
+def _lock_runs(connection: Connection, run_ids: set[str]) -> None:
+    # Two processes may be told of one file at once, and then neither would see the row of the other.
+    statement = select(runs.c.id).where(runs.c.id.in_(run_ids)).order_by(runs.c.id).with_for_update(key_share=True)
+    unknown = sorted(run_ids - set(connection.execute(statement).scalars()))
+    if unknown:
+        raise RunError(
+            f"recorded steps of the run {unknown[0]!r}",
+            "the ledger has none with this id",
+            "Use the ledger in which the run was made.",
+        )
+
+
+def _put(connection: Connection, table: Table, ref: RefRow) -> None:
+    phase = and_(
+        table.c.run_id == ref.run_id,
+        table.c.phase == ref.phase,
+        table.c.iceberg_namespace == ref.iceberg_namespace,
+        table.c.iceberg_table == ref.iceberg_table,
+    )
+    inside = and_(table.c.first_segment >= ref.first_segment, table.c.last_segment <= ref.last_segment)
+    around = and_(table.c.first_segment <= ref.first_segment, table.c.last_segment >= ref.last_segment)
+    connection.execute(delete(table).where(phase, inside))
+    if connection.execute(select(table.c.id).where(phase, around).limit(1)).first() is None:
+        values = {name: getattr(ref, name) for name in _FIELDS[table]}
+        connection.execute(table.insert().values(id=new_id(), created_at=utc_now(), **values))
+
+
+def _by_id(connection: Connection, table: Table, run_id: str | None) -> dict[str, RefRow]:
+    statement = select(table)
+    if run_id is not None:
+        statement = statement.where(table.c.run_id == run_id)
+    found = connection.execute(statement).mappings()
+    return {row["id"]: RefRow(**{name: row[name] for name in _FIELDS[table]}) for row in found}

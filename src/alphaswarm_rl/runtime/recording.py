@@ -1,0 +1,284 @@
+"""What a run records: its trajectory store, the thread that fills it, and its phases."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Self
+
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.vector import VectorEnv
+
+from alphaswarm_rl.core.contracts import AnyVectorEnv, OpenStore, StoreRequest
+from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.runtime.accounting import account_to
+from alphaswarm_rl.runtime.episodes import EpisodeTracker
+from alphaswarm_rl.runtime.numbering import ALL, Numbering, Sampling
+from alphaswarm_rl.runtime.recorded_rows import RowKey
+from alphaswarm_rl.runtime.recorder import PhaseRecorder, Writer, block_size
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import RLExperimentSpec
+from alphaswarm_rl.trajectory_stores.iceberg import IcebergTrajectoryStore
+from alphaswarm_rl.trajectory_stores.memory import InMemoryTrajectoryStore
+
+_log = logging.getLogger(__name__)
+
+
+class Recording:
+    """The recording of one run; without a store it records nothing.
+
+    Args:
+        store: Where rows go.
+        run: The run.
+        settings: How much is recorded.
+        ledger: Where the run's row is.
+    """
+
+    def __init__(self, store: OpenStore | None, run: RunRow, settings: Settings, ledger: Ledger) -> None:
+        self.store = store
+        self._run = run
+        self._settings = settings
+        self._ledger = ledger
+        self._writer = None if store is None else Writer(f"recorder of run {run.id}")
+        self._training: PhaseRecorder | None = None
+        self._phases: list[PhaseRecorder] = []
+        self._finished = False
+
+    @classmethod
+    def open(cls, spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> Self:
+        """The recording that spec and settings ask for."""
+        recording = cls(_open_store(spec, settings, ledger, run), run, settings, ledger)
+        ledger.update_run(run.id, recording=recording.report())
+        return recording
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        try:
+            if error is not None and not self._finished:
+                self._rescue(error)
+        finally:
+            if self._writer is not None:
+                self._writer.stop()
+            if self.store is not None:
+                self.store.close()
+
+    def train(self, tracker: EpisodeTracker, observation: Any = None) -> AnyVectorEnv:
+        """The training environment, recorded.
+
+        Args:
+            tracker: The environment; its counters say which episodes and steps come next.
+            observation: What it shows now, where a run goes on inside its episodes.
+        """
+        record = self._settings.record
+        if self.store is None or record.train == "off":
+            return tracker
+        vector_steps = tracker.transitions // tracker.num_envs
+        numbering = Numbering(
+            tracker.numbers,
+            tracker.lengths,
+            stride=1,
+            sampling=Sampling.of(record.train, record.max_rows),
+            vector_steps=vector_steps,
+        )
+        self._training = self._phase("train", tracker, numbering, first=vector_steps, holds=True)
+        self._training.go_on(observation)
+        return RecordedEnv(tracker, self._training)
+
+    def judge(
+        self, env: AnyVectorEnv, phase: str, *, episodes: int, timesteps: int, first_episode: int = 0
+    ) -> AnyVectorEnv:
+        """An environment of a judgement, recorded: its first `episodes` episodes.
+
+        Args:
+            env: The environment.
+            phase: What the rows are of.
+            episodes: How many are played; what environments do beyond them is not part of the judgement.
+            timesteps: What the agent had been trained for.
+            first_episode: The number of the first; the episodes of later validations follow those of earlier ones.
+        """
+        if self.store is None:
+            return env
+        n = env.num_envs
+        begun = first_episode + np.arange(n)
+        numbering = Numbering(begun, np.zeros(n, np.int64), stride=n, sampling=ALL, vector_steps=0)
+        recorder = self._phase(phase, env, numbering, timesteps=timesteps, episodes=first_episode + episodes)
+        return RecordedEnv(env, recorder)
+
+    def decided(self, values: Any, log_probs: Any) -> None:
+        """What the agent thought of the last training step."""
+        if self._training is not None:
+            self._training.decided(values, log_probs)
+
+    def release(self) -> None:
+        """The agent has learnt from all steps so far: they count."""
+        if self._training is not None:
+            self._training.release()
+
+    def abandon(self) -> None:
+        """The agent forgot the steps since the last release."""
+        if self._training is not None:
+            self._training.abandon()
+
+    def checkpoint(self) -> None:
+        """Everything recorded so far is on disk, and can be told from what comes later."""
+        if self._writer is not None and self.store is not None:
+            self.release()
+            self._flush()
+            self._writer.submit(self.store.close_segments)
+            self._writer.submit(self.store.deliver)
+            self._writer.wait()
+
+    def drop_after(self, timesteps: int, *, judged_too: bool) -> None:
+        """Forgets what an interrupted run recorded after its checkpoint."""
+        if self.store is not None:
+            self.store.drop_after(timesteps, judged_too=judged_too)
+
+    def finish(self) -> dict[str, Any]:
+        """Brings all rows where they belong; gives the report that the run's row keeps."""
+        if self._writer is not None and self.store is not None:
+            self.release()
+            self._flush()
+            self._writer.wait()
+            self.store.finish(compact=True)
+        self._finished = True
+        return self._told()
+
+    def report(self) -> dict[str, Any]:
+        """What is recorded and how, for the run's row."""
+        record, store = self._settings.record, self.store
+        if store is None:
+            return {"store": None}
+        done = 0 if self._training is None else self._training.transitions
+        sampling = None if record.train == "off" else Sampling.of(record.train, record.max_rows)
+        sampled = sampling is not None and done > sampling.first
+        return {
+            **store.report(),
+            "train": record.train,
+            "sampled_from": sampling.first if sampling is not None and sampled else None,
+            "rate": 1 / sampling.every if sampling is not None and sampled else (0.0 if sampling is None else 1.0),
+            "observations": record.observations,
+            "waited_s": round(self._writer.waited, 3) if self._writer is not None else 0.0,
+        }
+
+    def _told(self) -> dict[str, Any]:
+        report = self.report()
+        notices = []
+        if report.get("undelivered"):
+            notices.append(
+                f"{report['undelivered']} segments of steps are not in their tables: {report['problem']} "
+                f"They are kept; deliver them with: rl lake commit {self._run.id}"
+            )
+        known = self._ledger.run(self._run.id).notices or []
+        self._ledger.update_run(self._run.id, recording=report, notices=[*known, *notices])
+        return report
+
+    def _rescue(self, error: BaseException) -> None:
+        """A run that fails keeps its last steps too, as far as they can be kept."""
+        if self._writer is None or self.store is None:
+            return
+        try:
+            self.release()
+            self._flush()
+            self._writer.wait()
+            self.store.finish(compact=False)
+            self._told()
+        except Exception as another:  # noqa: BLE001  (the first failure is the one to be told)
+            if another is not error:
+                _log.warning("run %s: its last steps are not recorded: %s", self._run.id, another)
+
+    def _flush(self) -> None:
+        for phase in self._phases:
+            phase.flush()
+
+    def _phase(self, phase: str, env: AnyVectorEnv, numbering: Numbering, **more: Any) -> PhaseRecorder:
+        assert self._writer is not None
+        assert self.store is not None
+        settings = self._settings
+        recorder = PhaseRecorder(
+            self._writer,
+            self.store,
+            RowKey(self._run.id, self._run.spec_hash, phase),
+            numbering,
+            num_envs=env.num_envs,
+            block=block_size(
+                env.num_envs,
+                _bytes(env.single_observation_space),
+                flush_rows=settings.trajectory.flush_rows,
+                memory_mb=settings.record.memory_mb,
+            ),
+            observations=settings.record.observations,
+            **more,
+        )
+        self._flush()  # the judgement before this one is over
+        self._phases = [its for its in self._phases if its is self._training]
+        self._phases.append(recorder)
+        return recorder
+
+
+class RecordedEnv(VectorEnv[Any, Any, Any]):
+    """Passes everything through, and tells the recorder of every step.
+
+    Args:
+        env: Any batched environment with SAME_STEP autoreset.
+        recorder: Who is told.
+    """
+
+    def __init__(self, env: AnyVectorEnv, recorder: PhaseRecorder) -> None:
+        self.env = env
+        self.recorder = recorder
+        self.num_envs = env.num_envs
+        self.metadata = env.metadata
+        self.render_mode = env.render_mode
+        self.spec = env.spec
+        self.single_observation_space = env.single_observation_space
+        self.single_action_space = env.single_action_space
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Starts every environment; the episodes in progress end here."""
+        observation, infos = self.env.reset(seed=seed, options=options)
+        self.recorder.begin(observation)
+        return observation, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """One step of all environments."""
+        result = self.env.step(actions)
+        self.recorder.step(actions, *result)
+        return result
+
+    def render(self) -> Any:
+        """The picture of the environment inside."""
+        return self.env.render()
+
+    def close(self, **kwargs: Any) -> None:
+        """Closes the environment."""
+        self.env.close(**kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+
+def _open_store(spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> OpenStore | None:
+    wanted = spec.trajectory_store
+    if not wanted.enabled:
+        return None
+    request = StoreRequest(run.id, settings, account_to(ledger), ledger.pinned_data)
+    if not settings.trajectory.persist:
+        return InMemoryTrajectoryStore().build(request)
+    if wanted.spec is not None:
+        store: OpenStore = wanted.spec.build().build(request)
+        return store
+    return IcebergTrajectoryStore().build(request)
+
+
+def _bytes(space: Space[Any]) -> int:
+    if isinstance(space, spaces.Dict):
+        return sum(map(_bytes, space.spaces.values()))
+    if isinstance(space, spaces.Tuple):
+        return sum(map(_bytes, space.spaces))
+    return int(np.prod(space.shape or (1,))) * np.dtype(space.dtype or np.float64).itemsize

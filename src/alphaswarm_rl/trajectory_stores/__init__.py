@@ -1,0 +1,1 @@
+"""Places where every step of a run is kept."""

@@ -1,0 +1,53 @@
+"""The open Iceberg store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from alphaswarm_rl.core.contracts import StoreRequest
+from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.lake.compaction import compact
+from alphaswarm_rl.lake.delivery import deliver, drop, phase_and_name
+from alphaswarm_rl.lake.maintenance import expire
+from alphaswarm_rl.lake.segments import Segment, SegmentName, fitted
+from alphaswarm_rl.lake.tables import KINDS, Kind, arrow_schema
+from alphaswarm_rl.trajectory_stores.segmented import Delivered, SegmentedStore
+
+
+class OpenIcebergStore(SegmentedStore):
+    """Delivers segments by commits to four tables."""
+
+    name = "iceberg"
+
+    def __init__(self, request: StoreRequest) -> None:
+        super().__init__(request, required=request.settings.trajectory.require_iceberg)
+        self.lake = Lake(self.settings)
+
+    def rows(self, kind: Kind) -> pa.Table:
+        """The run's rows that are in the table."""
+        from pyiceberg.expressions import EqualTo
+
+        mine = EqualTo("run_id", self.run_id)  # type: ignore[call-arg,misc]
+        return fitted(self.lake.table(kind).scan(row_filter=mine).to_arrow(), arrow_schema(kind))
+
+    def close(self) -> None:
+        """Closes the catalogue too."""
+        super().close()
+        self.lake.close()
+
+    def _send(self, segments: list[Segment]) -> None:
+        deliver(self.lake, segments, self._request.account)
+
+    def _drop(self, unwanted: Callable[[str, SegmentName], bool]) -> list[Delivered]:
+        drop(self.lake, self.run_id, unwanted)
+        return [
+            Delivered(kind, *phase_and_name(file), file.rows)
+            for kind in KINDS
+            for file in self.lake.files(self.lake.identifier(kind), self.run_id)
+        ]
+
+    def _settle(self) -> None:
+        compact(self.lake, self.run_id)
+        expire(self.lake, self._request.pinned())

@@ -1,0 +1,205 @@
+"""What stores that write segment files have in common."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from alphaswarm_rl.core.contracts import StoreRequest
+from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.lake.catalog import explained
+from alphaswarm_rl.lake.compaction import merge_spooled
+from alphaswarm_rl.lake.segments import Facts, Segment, SegmentName, SegmentWriter, discard_open, read_facts, spooled
+from alphaswarm_rl.lake.tables import KINDS, Kind, identifier
+from alphaswarm_rl.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A file that is where it belongs."""
+
+    kind: Kind
+    phase: str
+    name: SegmentName
+    rows: int
+
+
+class SegmentedStore(ABC):
+    """Writes segments into the spool and delivers them from there.
+
+    Segments close by transitions, never by time, so that two runs of one seed have the same ones.
+
+    Args:
+        request: Which run, and where.
+        required: Whether a failed delivery is an error, or is told and tried again later.
+    """
+
+    #: What the run's row calls it.
+    name: str
+
+    def __init__(self, request: StoreRequest, *, required: bool) -> None:
+        self.settings: Settings = request.settings
+        self.run_id = request.run_id
+        self.spool = self.settings.lake_path / "spool"
+        self._request = request
+        self._required = required
+        self._open: dict[tuple[Kind, str], SegmentWriter] = {}
+        self._numbers: dict[tuple[Kind, str], int] = {}
+        self._began: dict[str, int] = {}
+        self._timesteps: dict[str, int] = {}
+        self._pending: list[Segment] = []
+        self._rows: Counter[str] = Counter()
+        self._delivered_at = dict.fromkeys(KINDS, time.monotonic())
+        self._problem: str | None = None
+
+    def write(self, phase: str, rows: Mapping[str, pa.Table], timesteps: int) -> None:
+        """Appends to the open segments of that phase; full ones are closed."""
+        with self._writing():
+            for kind in KINDS:
+                if kind in rows and rows[kind].num_rows:
+                    self._writer(kind, phase).write(rows[kind])
+                    self._rows[kind] += rows[kind].num_rows
+            self._timesteps[phase] = timesteps
+            if timesteps - self._began.setdefault(phase, 0) >= self.settings.lake.segment_rows:
+                self._close(phase)
+
+    def close_segments(self) -> None:
+        """Closes what is open; it is on disk then."""
+        with self._writing():
+            for phase in list(self._timesteps):
+                self._close(phase)
+
+    def deliver(self) -> None:
+        """Delivers the kinds of which there is enough, or for which it is time."""
+        now, rows = time.monotonic(), Counter[str]()
+        for segment in self._pending:
+            rows[segment.facts.kind] += segment.facts.rows
+        limits = self.settings.lake
+        # After a failure only time counts: a catalogue that does not answer is not asked at every block.
+        enough = limits.commit_rows if self._problem is None else math.inf
+        due = [
+            kind
+            for kind in KINDS
+            if rows[kind] >= enough or (rows[kind] and now - self._delivered_at[kind] >= limits.commit_seconds)
+        ]
+        if due:
+            self._deliver([segment for segment in self._pending if segment.facts.kind in due])
+            self._delivered_at |= dict.fromkeys(due, time.monotonic())
+
+    def drop_after(self, timesteps: int, *, judged_too: bool) -> None:
+        """Drops segments that were closed later, and what was left half written; goes on counting behind the rest."""
+
+        def unwanted(phase: str, name: SegmentName) -> bool:
+            return name.timesteps > timesteps or (judged_too and phase != "train" and name.timesteps == timesteps)
+
+        discard_open(self.spool / self.run_id)
+        kept = self._drop(unwanted)
+        self._pending = self._waiting()
+        kept += [Delivered(its.facts.kind, its.facts.phase, its.name, its.facts.rows) for its in self._pending]
+        self._numbers.clear()
+        self._rows.clear()
+        # A killed process may have left a segment in both places, or a merged one beside its parts.
+        for file in sorted(kept, key=lambda file: (file.name.first, -file.name.last)):
+            key = (file.kind, file.phase)
+            if file.name.last >= self._numbers.get(key, 0):
+                self._numbers[key] = file.name.last + 1
+                self._rows[file.kind] += file.rows
+        self._began = dict.fromkeys({"train", *(file.phase for file in kept)}, timesteps)
+
+    def finish(self, *, compact: bool) -> None:
+        """Closes, delivers, and compacts where that is asked for."""
+        self.close_segments()
+        if compact:
+            merge_spooled(self.spool, self.run_id)
+            self._pending = self._waiting()
+        if self._pending:
+            self._deliver(list(self._pending))
+        if compact and self._problem is None:
+            try:
+                self._settle()
+            except LakeError as error:
+                # All rows are where they belong; only their files are many.
+                self._problem = str(error)
+                _log.warning("run %s: its files are not compacted: %s", self.run_id, error)
+
+    def report(self) -> dict[str, Any]:
+        """What the run's row keeps."""
+        return {
+            "store": self.name,
+            "rows": dict(self._rows),
+            "undelivered": len(self._pending),
+            "problem": self._problem,
+        }
+
+    def close(self) -> None:
+        """Leaves whole segments in the spool, and nothing half written."""
+        for writer in self._open.values():
+            writer.abandon()
+        self._open.clear()
+
+    @abstractmethod
+    def rows(self, kind: Kind) -> pa.Table:
+        """The run's rows."""
+
+    @abstractmethod
+    def _send(self, segments: list[Segment]) -> None:
+        """Brings segments where they belong, and tells the account."""
+
+    @abstractmethod
+    def _drop(self, unwanted: Callable[[str, SegmentName], bool]) -> list[Delivered]:
+        """Takes segments out of the spool and from where they belong; gives those that stay there."""
+
+    def _waiting(self) -> list[Segment]:
+        """Whole segments in the spool."""
+        return [Segment(path, name, read_facts(path)) for path, name in spooled(self.spool, self.run_id).items()]
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """What there is to do once everything is delivered."""
+
+    def _deliver(self, segments: list[Segment]) -> None:
+        try:
+            self._send(segments)
+        except LakeError as error:
+            if self._required:
+                raise
+            # Loud, not fatal: the segments are on disk, and `rl lake commit` delivers them.
+            self._problem = str(error)
+            _log.warning("run %s: steps are kept in %s and not in their tables: %s", self.run_id, self.spool, error)
+        else:
+            gone = {segment.path for segment in segments}
+            self._pending = [segment for segment in self._pending if segment.path not in gone]
+            self._problem = None
+
+    def _writer(self, kind: Kind, phase: str) -> SegmentWriter:
+        key = (kind, phase)
+        if key not in self._open:
+            facts = Facts(identifier(kind, self.settings.trajectory), self.run_id, kind, phase)
+            folder = self.spool / self.run_id / kind / phase
+            self._open[key] = SegmentWriter(folder, self._numbers.setdefault(key, 0), facts)
+        return self._open[key]
+
+    def _close(self, phase: str) -> None:
+        timesteps = self._timesteps.pop(phase, None)
+        if timesteps is None:
+            return
+        self._began[phase] = timesteps
+        for kind in KINDS:
+            writer = self._open.pop((kind, phase), None)
+            if writer is not None:
+                self._pending.append(writer.close(timesteps))
+                self._numbers[kind, phase] += 1
+
+    def _writing(self) -> Any:
+        what = f"steps of run {self.run_id}"
+        return explained(what, f"Free space below {self.spool}, then: rl resume {self.run_id}.")

@@ -1,0 +1,88 @@
+"""Pinned bars of refined tables."""
+
+import pytest
+
+from alphaswarm_rl.core.contracts import DataRequest
+from alphaswarm_rl.core.errors import ComponentError, DataError
+from alphaswarm_rl.core.refs import build_from_config
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.data_pipelines.medallion_replay import DeterministicMedallionReplay  # noqa: F401  (registers)
+from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.lake.reader import LakeReader
+from alphaswarm_rl.market.panel import MarketPanel
+from tests.lake.bars import append, snapshots
+from tests.market.panels import bars
+
+
+def pipeline(**kwargs):
+    return build_from_config({"class": "medallion_replay", "kwargs": kwargs}, kind="data_pipeline")
+
+
+@pytest.fixture
+def pinned(settings):
+    """The first of two snapshots of `silver.bars`: 30 of 60 bars."""
+    frame = bars(60)
+    with Lake(settings) as lake:
+        append(lake, "silver.bars", frame[:90])
+        append(lake, "silver.bars", frame[90:])
+        return {"table": "silver.bars", "snapshot_id": snapshots(lake, "silver.bars")[0].snapshot_id}
+
+
+@pytest.fixture
+def request_(settings):
+    return DataRequest(lake=lambda: LakeReader(settings))
+
+
+@pytest.mark.parametrize(
+    "table", ["silver.bars", "gold.bars", "alphaswarm_silver_equities.bars", "market.gold_daily", "Silver.bars"]
+)
+def test_tables_of_the_refined_layers_are_taken(table):
+    assert pipeline(table=table, as_of="2024-01-01").config.table == table
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"table": "bronze.bars"}, "is of the bronze layer, which is raw"),
+        ({"table": "alphaswarm_bronze_equities.gold"}, "is of the bronze layer"),
+        ({"table": "rl.bars"}, "'rl.bars' says no layer"),
+        ({"table": "marigold.silverware"}, "says no layer"),
+        ({"table": "gold.bars", "vix_table": "raw.vix", "market_features": ["vix"]}, "vix_table: 'raw.vix' says no"),
+    ],
+)
+def test_other_tables_are_refused_with_the_reason(kwargs, text):
+    with pytest.raises(ComponentError, match=text):
+        pipeline(as_of="2024-01-01", **kwargs)
+
+
+def test_a_replay_must_be_pinned_by_one_of_two():
+    with pytest.raises(ComponentError, match="a replay is pinned: give snapshot_id or as_of"):
+        pipeline(table="silver.bars")
+    with pytest.raises(ComponentError, match="give one of them"):
+        pipeline(table="silver.bars", snapshot_id=1, as_of="2024-01-01")
+
+
+def test_the_fingerprint_is_that_of_all_bars_of_the_snapshot(pinned, request_):
+    content = MarketPanel.from_frame(bars(60)[:90]).fingerprint
+    its = pipeline(**pinned, fingerprint=content, features=["macd"])
+    assert its.load(request_).fingerprint == content
+    window = DataRequest(Window("2020-01-15"), symbols=("AAA",), lake=request_.lake)
+    assert its.build(window).assets == ("AAA",)
+
+
+def test_other_content_than_the_fingerprint_says_is_refused(pinned, request_):
+    content = MarketPanel.from_frame(bars(60)[:90]).fingerprint
+    with pytest.raises(DataError, match=f"have the fingerprint {content}, not {'0' * 64}"):
+        pipeline(**pinned, fingerprint="0" * 64).build(request_)
+    later = {**pinned, "snapshot_id": None, "as_of": "2020-01-01"}
+    with pytest.raises(DataError, match="it has no snapshot of 2020-01-01"):
+        pipeline(**later, fingerprint=content).build(request_)
+
+
+def test_nothing_is_written(pinned, request_, settings):
+    def everything():
+        return {path: path.read_bytes() for path in settings.home.rglob("*") if path.is_file()}
+
+    before = everything()
+    pipeline(**pinned, features=["macd"]).build(request_)
+    assert everything() == before
