@@ -6,6 +6,7 @@ by URL. Only this package talks to Iceberg.
 
 from __future__ import annotations
 
+import fcntl
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 #: How often a commit is tried, and the longest wait between two tries. Another writer's commit takes about 30 ms.
 COMMIT_TRIES = 25
 _LONGEST_WAIT_S = 0.5
+_LONGEST_TURN_S = 10.0
 #: When it is not tried again: a database that is locked for good lets each try wait for half a minute.
 _LONGEST_S = 60.0
 
@@ -126,7 +128,8 @@ class Lake:
         tries, began = 0, time.monotonic()
         while True:
             try:
-                change()
+                with self._turn():
+                    change()
             except _retriable() as error:
                 tries += 1
                 if tries >= COMMIT_TRIES or time.monotonic() - began > _LONGEST_S:
@@ -138,6 +141,23 @@ class Lake:
             else:
                 return
             time.sleep(random.uniform(0.0, min(_LONGEST_WAIT_S, 0.02 * 2**tries)))  # noqa: S311  (no secret)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Waits while another process of this home commits: who loses a race has to begin again.
+
+        Not for long, and nothing depends on it: other machines do not see the lock either.
+        """
+        self.settings.lake_path.mkdir(parents=True, exist_ok=True)
+        with (self.settings.lake_path / "commit.lock").open("a") as file:
+            began = time.monotonic()
+            while time.monotonic() - began < _LONGEST_TURN_S:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(random.uniform(0.005, 0.02))  # noqa: S311  (no secret)
+            yield
 
     def append_arrow(self, identifier: str, rows: pa.Table) -> None:
         """Appends rows to any table of the catalogue, which is made where it is not there: for small writes."""
@@ -280,6 +300,12 @@ def _open_catalog(settings: Settings, warehouse: str) -> Catalog:
 
     if url is None or url.startswith("sqlite"):
         return SqlCatalog("lake", uri=_sqlite(url, settings), **properties)
+    if not url.startswith("postgres"):
+        raise LakeError(
+            f"the lake's catalogue {redact(url)!r}",
+            f"{url.partition(':')[0]!r} is no catalogue that is known here",
+            "Give --lake-catalog-url an sqlite:///, postgresql:// or http(s):// address.",
+        )
     return SqlCatalog("lake", uri=_postgres(url), **properties)
 
 

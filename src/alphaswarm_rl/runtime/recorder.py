@@ -131,7 +131,8 @@ class PhaseRecorder:
         return (self._steps.first + len(self._steps)) * self._num_envs
 
     def begin(self, observation: Any) -> None:
-        """Every environment was reset, and shows this."""
+        """Every environment was reset, and shows this; what came before counts."""
+        self.release()
         self.flush()
         self._writer.submit(self._numbering.next_episodes)
         self._seen = observation
