@@ -63,6 +63,8 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/book_kernels.py
 	$(BIN)/python benchmarks/anytrading.py
 	$(BIN)/python benchmarks/env_throughput.py
+	$(BIN)/python benchmarks/lake.py
+	$(BIN)/python benchmarks/recording.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.
 PEERS := .venv-peers

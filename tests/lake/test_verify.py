@@ -352,7 +352,7 @@ def test_on_s3(tmp_path, ledger, monkeypatch):
     endpoint = "http://{}:{}".format(*server.get_host_and_port())
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
     client.create_bucket(Bucket="bucket")
-    there = LakeSettings(warehouse="s3://bucket/lake", s3_endpoint=endpoint, s3_region="us-east-1")
+    there = LakeSettings(warehouse=f"s3://bucket/{tmp_path.name}", s3_endpoint=endpoint, s3_region="us-east-1")
     with Lake(Settings(home=tmp_path / "home", lake=there)) as lake:
         delivered_rows(lake, ledger, {"equity_curves": without("step", 2)})
         assert found(lake, ledger) == [("rl.equity_curves", "train", "incomplete", False)]

@@ -48,7 +48,7 @@ def s3_lake(tmp_path, monkeypatch):
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
     boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket="bucket")
-    there = LakeSettings(warehouse="s3://bucket/lake", s3_endpoint=endpoint, s3_region="us-east-1")
+    there = LakeSettings(warehouse=f"s3://bucket/{tmp_path.name}", s3_endpoint=endpoint, s3_region="us-east-1")
     with Lake(Settings(home=tmp_path / "home", lake=there)) as lake:
         yield lake
     server.stop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,10 +70,19 @@ class Lake:
     @cached_property
     def catalog(self) -> Catalog:
         """The catalogue, opened on first use."""
+        from sqlalchemy.exc import DBAPIError
+
         url = self.settings.lake.catalog_url
         what = f"the lake's catalogue {redact(url) if url else str(self.settings.lake_path / 'catalog.db')!r}"
         with explained(what, "Check --lake-catalog-url and whether its server answers, then: rl lake commit."):
-            return _open_catalog(self.settings, self.warehouse)
+            try:
+                return _open_catalog(self.settings, self.warehouse)
+            except DBAPIError as error:
+                # Another process makes its tables at this very moment.
+                if not re.search("already exists|duplicate key", str(error)):
+                    raise
+                time.sleep(0.2)
+                return _open_catalog(self.settings, self.warehouse)
 
     @property
     def exists(self) -> bool:

@@ -1,0 +1,240 @@
+"""Segments come into their table once, whatever was left by whoever was killed before."""
+
+import errno
+import os
+
+import pyarrow.parquet as pq
+import pytest
+
+from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.lake import producers
+from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.lake.compaction import compact, merge_spooled
+from alphaswarm_rl.lake.delivery import deliver, deliver_all, drop, phase_and_name
+from alphaswarm_rl.lake.segments import Segment, SegmentName, merge, spooled
+from alphaswarm_rl.lake.tables import KINDS
+from alphaswarm_rl.settings import TrajectorySettings
+from tests.lake.killing import rows_of
+from tests.lake.rows import RUN, rows, spool
+
+STEPS = ("trajectories",)
+
+
+@pytest.fixture
+def lake(settings):
+    with Lake(settings) as lake:
+        yield lake
+
+
+def nothing(segments):
+    """An account that nobody keeps."""
+
+
+def spooled_run(lake, count, **more):
+    """So many segments of one episode each; gives those of the trajectories."""
+    return [
+        spool(lake, kinds=STEPS, number=number, first_episode=number, timesteps=3 * (number + 1), **more)[0]
+        for number in range(count)
+    ]
+
+
+def episodes(lake, run_id=RUN):
+    """The episodes in the table, one entry for each row."""
+    return rows_of(lake, run_id)["trajectories"]["episode"].to_pylist()
+
+
+def names(lake):
+    return [str(phase_and_name(file)[1]) for file in lake.files(lake.identifier("trajectories"), RUN)]
+
+
+def left(lake):
+    return [path for path in lake.spool.rglob("*") if path.is_file()]
+
+
+def test_all_segments_of_a_table_come_in_one_commit(lake):
+    for number in range(4):
+        spool(lake, number=number, first_episode=number)
+    done = deliver_all(lake, nothing)
+    assert (done.segments, done.problems) == (4 * len(KINDS), ())
+    for kind in KINDS:
+        assert len(lake.table(kind).metadata.snapshots) == 1
+        assert rows_of(lake, RUN)[kind].num_rows == rows(kind, episodes=4).num_rows
+    assert left(lake) == []
+
+
+def test_nothing_to_deliver_makes_nothing(lake, settings):
+    assert deliver_all(lake, nothing).segments == 0
+    assert not settings.lake_path.exists()
+
+
+def test_only_the_runs_that_are_named_are_delivered(lake):
+    spooled_run(lake, 1)
+    other = "99999999-2222-4333-8444-555555555555"
+    spooled_run(lake, 1, run_id=other)
+    deliver_all(lake, nothing, [other])
+    assert (episodes(lake), episodes(lake, other)) == ([], [0] * 3)
+
+
+def test_who_was_killed_before_the_account_is_told_again(lake):
+    (segment,) = spooled_run(lake, 1)
+
+    def killed(segments):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        deliver(lake, [segment], killed)
+    told = []
+    deliver_all(lake, told.extend)
+    assert [its.name for its in told] == [segment.name]
+    assert episodes(lake) == [0] * 3
+    assert left(lake) == []
+
+
+def test_a_file_that_was_placed_and_not_committed_is_placed_again(lake, monkeypatch):
+    (segment,) = spooled_run(lake, 1)
+    exchange = producers.exchange
+
+    def killed(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(producers, "exchange", killed)
+    with pytest.raises(KeyboardInterrupt):
+        deliver(lake, [segment], nothing)
+    monkeypatch.setattr(producers, "exchange", exchange)
+    # The run was resumed, and its segment of this name has other rows now.
+    segment.path.unlink()
+    (other,) = spool(lake, kinds=STEPS, first_episode=7, timesteps=3)
+    assert other.name == segment.name
+    deliver_all(lake, nothing)
+    assert episodes(lake) == [7] * 3
+
+
+def test_a_part_of_a_merged_segment_that_is_in_the_table_adds_nothing(lake):
+    segments = spooled_run(lake, 3)
+    copies = {segment.path: segment.path.read_bytes() for segment in segments}
+    merge_spooled(lake.spool, RUN)
+    deliver_all(lake, nothing)
+    for path, content in copies.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    deliver_all(lake, nothing)
+    assert names(lake) == ["000000-000002_000000000009.parquet"]
+    assert episodes(lake) == [0] * 3 + [1] * 3 + [2] * 3
+    assert left(lake) == []
+
+
+def test_a_merged_segment_takes_the_place_of_its_parts_in_the_table(lake):
+    segments = spooled_run(lake, 3)
+    whole = segments[0].path.with_name(str(SegmentName(0, 2, 9)))
+    merge(segments, whole)
+    copy = whole.read_bytes()
+    whole.unlink()
+    deliver(lake, segments[:2], nothing)
+    whole.write_bytes(copy)
+    deliver_all(lake, nothing)
+    assert names(lake) == [whole.name]
+    assert episodes(lake) == [0] * 3 + [1] * 3 + [2] * 3
+    assert left(lake) == []
+
+
+def test_parts_beside_a_merged_segment_in_the_spool_are_not_delivered_beside_it(lake):
+    segments = spooled_run(lake, 3)
+    whole = segments[0].path.with_name(str(SegmentName(0, 2, 9)))
+    merge(segments, whole)
+    assert list(spooled(lake.spool, RUN)) == [whole]
+    assert len(spooled(lake.spool, RUN, parts=True)) == 4
+    merge_spooled(lake.spool, RUN)
+    assert [path.name for path in left(lake)] == [whole.name]
+    deliver_all(lake, nothing)
+    assert episodes(lake) == [0] * 3 + [1] * 3 + [2] * 3
+
+
+def test_a_segment_goes_to_the_table_it_was_written_for(lake, settings):
+    spooled_run(lake, 1)
+    renamed = settings.model_copy(update={"trajectory": TrajectorySettings(namespace="lab", table="paths")})
+    with Lake(renamed) as other:
+        deliver_all(other, nothing)
+        assert other.find("lab.paths") is None
+    assert episodes(lake) == [0] * 3
+
+
+def test_across_disks_files_are_copied(lake, monkeypatch):
+    def refused(source, target, **more):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refused)
+    spooled_run(lake, 2)
+    deliver_all(lake, nothing)
+    assert episodes(lake) == [0] * 3 + [1] * 3
+    assert not list(lake.path(lake.warehouse).rglob(".copy-*"))
+    assert left(lake) == []
+
+
+def test_a_file_that_is_no_segment_in_such_a_table_is_an_error(lake):
+    spooled_run(lake, 1)
+    deliver_all(lake, nothing)
+    lake.append_arrow(lake.identifier("trajectories"), rows("trajectories"))
+    with pytest.raises(LakeError, match=r"no segment's.*table of their own"):
+        compact(lake, RUN)
+
+
+# -- dropping and merging --------------------------------------------------------------------------------------------
+
+
+def test_what_is_unwanted_leaves_spool_and_table(lake):
+    segments = spooled_run(lake, 4)
+    deliver(lake, segments[:3], nothing)
+    assert drop(lake, RUN, lambda phase, name: name.timesteps > 6) == 2
+    assert episodes(lake) == [0] * 3 + [1] * 3
+    assert left(lake) == []
+    assert drop(lake, RUN, lambda phase, name: name.timesteps > 6) == 0
+
+
+def test_unwanted_parts_go_with_the_merged_segment_that_hides_them(lake):
+    segments = spooled_run(lake, 2)
+    merge(segments, segments[0].path.with_name(str(SegmentName(0, 1, 6))))
+    assert drop(lake, RUN, lambda phase, name: True) == 3
+    assert left(lake) == []
+
+
+@pytest.mark.parametrize("where", ["spool", "table"])
+@pytest.mark.parametrize(
+    ("phase", "merged"),
+    [
+        ("train", ["000000-000003_000000000012.parquet"]),
+        # A run that is resumed at its end drops what was judged last, and nothing else.
+        ("validation", ["000000-000002_000000000009.parquet", "000003_000000000012.parquet"]),
+    ],
+)
+def test_neighbours_are_merged_but_for_what_was_judged_last(lake, where, phase, merged):
+    spooled_run(lake, 4, phase=phase)
+    if where == "spool":
+        merge_spooled(lake.spool, RUN)
+        deliver_all(lake, nothing)
+    else:
+        deliver_all(lake, nothing)
+        assert compact(lake, RUN) > 0
+        assert compact(lake, RUN) == 0
+    assert sorted(names(lake)) == merged
+    assert episodes(lake) == [number for number in range(4) for _ in range(3)]
+
+
+def test_segments_with_a_gap_between_them_are_not_merged(lake):
+    for number in (0, 1, 3):
+        spool(lake, kinds=STEPS, number=number, first_episode=number, timesteps=number)
+    merge_spooled(lake.spool, RUN)
+    found = list(spooled(lake.spool, RUN).values())
+    assert found == [SegmentName(0, 1, 1), SegmentName(3, 3, 3)]
+
+
+def test_a_merged_segment_knows_what_its_parts_knew(lake):
+    segments = spool(lake, number=0, first_episode=0) + spool(lake, number=1, first_episode=5, steps=4)
+    for kind in KINDS:
+        parts = [segment for segment in segments if segment.facts.kind == kind]
+        whole = merge(parts, lake.spool / f"{kind}.parquet")
+        assert isinstance(whole, Segment)
+        facts = whole.facts
+        assert facts.rows == pq.read_metadata(whole.path).num_rows == sum(part.facts.rows for part in parts)
+        assert (facts.first_episode, facts.last_episode, facts.first_step, facts.last_step) == (0, 5, 0, 3)
+        total = sum(int(part.facts.checksum, 16) for part in parts) % 2**64
+        assert int(facts.checksum, 16) == total

@@ -1,0 +1,89 @@
+"""The whole way with a warehouse on S3 and a catalogue in PostgreSQL; the stores' contract is tested there too."""
+
+import signal
+from datetime import timedelta
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.lake import maintenance, sweeping
+from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.lake.delivery import deliver
+from alphaswarm_rl.lake.tables import KINDS
+from alphaswarm_rl.lake.views import ensure_duckdb_views, register_run_views
+from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.settings import LakeSettings
+from tests.lake.killing import Moment, rl, rows_of
+from tests.lake.rows import spool
+from tests.lake.servers import as_flags
+from tests.lake.test_kill import SMALL, SPECS
+
+#: Fewer commits than the local tests make: the server of the tests is slow.
+FEW = (*SMALL, "--lake-commit-rows", 1500, "--lake-commit-seconds", 600)
+COMPACTED = Moment("alphaswarm_rl.trajectory_stores.iceberg_store:compact", after=True)
+
+
+def test_a_killed_run_resumes_and_all_that_reads_it_agrees(remote_settings, tmp_path, monkeypatch):
+    settings, flags = remote_settings, (*FEW, *as_flags(remote_settings.lake))
+    spec = tmp_path / "trading.yaml"
+    spec.write_text(SPECS["trading"].replace("total_timesteps: 1500", "total_timesteps: 700"))
+    undisturbed = rl("train", spec, *flags, "--json", home=settings.home)
+    assert undisturbed.code == 0, undisturbed.err
+    assert rl("train", spec, *flags, home=settings.home, moment=COMPACTED).code == -signal.SIGKILL
+    with Ledger.open(settings) as ledger:
+        (run,) = (row for row in ledger.runs() if row.status != "completed")
+    resumed = rl("resume", run.id, *flags, home=settings.home)
+    assert resumed.code == 0, resumed.err
+    verified = rl("lake", "verify", *as_flags(settings.lake), "--json", home=settings.home)
+    assert verified.json == {"ok": True, "findings": []}
+    with Lake(settings) as lake:
+        found, expected = rows_of(lake, run.id), rows_of(lake, undisturbed.json["run_id"])
+        assert found == expected
+        counts = {kind: rows.num_rows for kind, rows in found.items()}
+        assert all(counts.values())
+        _assert_read(settings, run, counts)
+        exported = rl("lake", "export", run.id, tmp_path / "out", *as_flags(settings.lake), home=settings.home)
+        assert exported.code == 0, exported.err
+        for kind in KINDS:
+            assert pq.read_metadata(tmp_path / "out" / f"{kind}.parquet").num_rows == counts[kind]
+        # What was merged is no longer needed, and nothing else goes.
+        monkeypatch.setattr(sweeping, "LEAST_AGE", timedelta(0))
+        maintenance.expire(lake, [])
+        assert maintenance.sweep(lake, timedelta(0)).files > 0
+        assert maintenance.sweep(lake, timedelta(0)).files == 0
+        assert rows_of(lake, run.id) == expected
+
+
+def _assert_read(settings, run, counts):
+    with duckdb.connect() as connection:
+        ensure_duckdb_views(connection, settings)
+        names = register_run_views(run.id, connection, settings)
+        for kind, name in names.items():
+            (count,) = connection.execute(f"SELECT count(*) FROM {name}").fetchone()
+            assert count == counts[kind]
+            of_all = f"SELECT count(*) FROM rl_{kind} WHERE run_id = ?"
+            assert connection.execute(of_all, [run.id]).fetchone() == (count,)
+            of_spec = f'SELECT count(*) FROM alphaswarm_silver_rl_{kind}."{run.spec_hash}"'
+            assert connection.execute(of_spec).fetchone() == (2 * count,)
+
+
+def test_a_table_whose_files_are_there_and_whose_catalogue_is_another_is_not_made_again(remote_settings, new_postgres):
+    with Lake(remote_settings) as lake:
+        deliver(lake, spool(lake, kinds=("trajectories",)), lambda _: None)
+    other = remote_settings.lake.model_copy(update={"catalog_url": new_postgres()})
+    with Lake(remote_settings.model_copy(update={"lake": other})) as lake:
+        segments = spool(lake, kinds=("trajectories",), number=1)
+        with pytest.raises(LakeError, match="the catalogue does not know it"):
+            deliver(lake, segments, lambda _: None)
+        assert segments[0].path.exists()
+
+
+def test_a_server_that_does_not_answer_leaves_segments_in_the_spool(remote_settings):
+    nowhere = LakeSettings(warehouse="s3://bucket/x", s3_endpoint="http://127.0.0.1:9", s3_region="us-east-1")
+    with Lake(remote_settings.model_copy(update={"lake": nowhere})) as lake:
+        segments = spool(lake, kinds=("trajectories",))
+        with pytest.raises(LakeError, match="rl lake commit"):
+            deliver(lake, segments, lambda _: None)
+        assert segments[0].path.exists()
