@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from alphaswarm_rl.core.model import FrozenModel
 
@@ -78,31 +79,51 @@ class InferSettings(FrozenModel):
     )
 
 
+#: What a table may be called, and words joined by dots for its namespace.
+_WORD = r"^[A-Za-z0-9_]+$"
+_WORDS = r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$"
+
+
 class TrajectorySettings(FrozenModel):
     """The step-by-step tables."""
 
-    namespace: str = Field("rl", description="Namespace of the four tables.")
-    table: str = Field("trajectories", description="Table of steps.")
-    equity_table: str = Field("equity_curves", description="Table of equity curves.")
-    action_log_table: str = Field("action_logs", description="Table of action components.")
-    reward_decomp_table: str = Field("reward_decomposition", description="Table of reward terms.")
+    namespace: str = Field("rl", pattern=_WORDS, description="Namespace of the four tables.")
+    table: str = Field("trajectories", pattern=_WORD, description="Table of steps.")
+    equity_table: str = Field("equity_curves", pattern=_WORD, description="Table of equity curves.")
+    action_log_table: str = Field("action_logs", pattern=_WORD, description="Table of action components.")
+    reward_decomp_table: str = Field("reward_decomposition", pattern=_WORD, description="Table of reward terms.")
     persist: bool = Field(True, description="Whether steps are kept on disk.")
     flush_rows: int = Field(1000, ge=1, description="Steps per environment before the buffer is flushed.")
     require_iceberg: bool = Field(False, description="Whether a failed table commit fails the run.")
+
+    @model_validator(mode="after")
+    def _tables_differ(self) -> TrajectorySettings:
+        names = (self.table, self.equity_table, self.action_log_table, self.reward_decomp_table)
+        if len(set(names)) < len(names):
+            raise ValueError(f"the four tables need four names, not {', '.join(names)}")
+        return self
 
 
 class RecordSettings(FrozenModel):
     """How much of a run is recorded step by step."""
 
-    train: str = Field(
-        "all",
-        pattern=r"^(all|off|sample:[1-9][0-9]*)$",
-        description="Training steps that are recorded: all, off, or sample:N for one whole episode in N.",
+    train: str | None = Field(
+        None,
+        description="Training steps that are recorded: all, off, or sample:N for one whole episode in N; "
+        "null: all, and off on a GPU.",
     )
+
+    @field_validator("train")
+    @classmethod
+    def _is_known(cls, train: str | None) -> str | None:
+        if train is not None and re.fullmatch(r"all|off|sample:[1-9][0-9]*", train) is None:
+            raise ValueError("it is all, off, or sample:N with a whole number N")
+        return train
+
     max_rows: int = Field(
         50_000_000,
         ge=0,
-        description="Training transitions after which only one episode in 100 is recorded (or in N, with sample:N).",
+        description="Training transitions after which `all` records only one episode in 100.",
     )
     observations: bool = Field(
         False, description="Whether whole observations are recorded too, for learning from them later."

@@ -131,11 +131,6 @@ def test_compact_refuses_runs_that_resuming_drops_files_of(rl, lake, ledger, sta
     assert len(lake.files("rl.trajectories", RUN)) == 2
 
 
-def test_compact_takes_a_halted_run(rl, lake, ledger):
-    recorded(lake, ledger, status="halted")
-    assert rl("lake", "compact", RUN, "--json").json["files"] == 8
-
-
 def test_expire_and_sweep(rl, lake, ledger, home):
     recorded(lake, ledger)
     rl("lake", "compact")

@@ -238,3 +238,16 @@ def test_a_merged_segment_knows_what_its_parts_knew(lake):
         assert (facts.first_episode, facts.last_episode, facts.first_step, facts.last_step) == (0, 5, 0, 3)
         total = sum(int(part.facts.checksum, 16) for part in parts) % 2**64
         assert int(facts.checksum, 16) == total
+
+
+def test_a_snapshot_keeps_its_rows_when_a_resumed_run_brings_others_under_the_same_number(lake):
+    (first,) = spool(lake, kinds=STEPS, steps=3)
+    deliver(lake, [first], nothing)
+    identifier = lake.identifier("trajectories")
+    pinned = lake.find(identifier).current_snapshot().snapshot_id
+    drop(lake, RUN, lambda phase, name: True)
+    (other,) = spool(lake, kinds=STEPS, steps=4, timesteps=3)
+    assert other.name == first.name
+    deliver(lake, [other], nothing)
+    assert episodes(lake) == [0] * 4
+    assert lake.find(identifier).scan(snapshot_id=pinned).to_arrow().num_rows == 3

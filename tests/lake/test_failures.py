@@ -40,7 +40,7 @@ def impatient(monkeypatch):
     """One try and no waiting for a lock: what is tested here will not go away by itself."""
     monkeypatch.setattr(catalog, "COMMIT_TRIES", 2)
     given = catalog._sqlite
-    monkeypatch.setattr(catalog, "_sqlite", lambda *args: given(*args).replace("timeout=30", "timeout=0.1"))
+    monkeypatch.setattr(catalog, "_sqlite", lambda *args: given(*args).replace("timeout=5", "timeout=0.1"))
 
 
 class Lock:

@@ -327,14 +327,14 @@
   };
   # Record: What is recorded of a run. Run → Steps (Information)
   options.rl.record.train = lib.mkOption {
-    type = lib.types.str;
-    default = "all";
-    description = "Training steps that are recorded: all, off, or sample:N for one whole episode in N.";
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Training steps that are recorded: all, off, or sample:N for one whole episode in N; null: all, and off on a GPU.";
   };
   options.rl.record.maxRows = lib.mkOption {
     type = lib.types.int;
     default = 50000000;
-    description = "Training transitions after which only one episode in 100 is recorded (or in N, with sample:N).";
+    description = "Training transitions after which `all` records only one episode in 100.";
   };
   options.rl.record.observations = lib.mkOption {
     type = lib.types.bool;

@@ -1,15 +1,17 @@
 """What a run leaves in the four tables, and how settings and flags change it."""
 
 import duckdb
+import gymnasium
 import numpy as np
 import pytest
 
+from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
 from alphaswarm_rl.lake.views import ensure_duckdb_views, register_run_views
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.runtime import RLRuntime
+from alphaswarm_rl.runtime import RLRuntime, training
 from alphaswarm_rl.settings import LedgerSettings, RecordSettings, Settings, StoreSettings, TrajectorySettings
 from tests.cli.calling import RANDOM, call
 from tests.lake.killing import rows_of
@@ -153,6 +155,94 @@ def test_a_rollout_that_a_halt_came_into_leaves_no_trace(settings, ledger):
     assert len(trained) == resumed.timesteps
     ended = trained[trained.terminated | trained.truncated]
     assert sum(row.count for row in ledger.episodes(resumed.run_id, phase="train")) == len(ended)
+
+
+def test_a_validation_that_a_halt_cut_short_is_made_once_more(settings, ledger, monkeypatch):
+    training_spec = {"total_timesteps": 5000, "eval_during_training": True, "eval_freq": 1024, "n_envs": 4}
+    spec = tiny(**RANDOM_AGENT, training=training_spec, evaluation={"episodes": 4})
+    whole = RLRuntime(spec, settings).train()
+    real, calls = training.evaluate_learner, []
+
+    def cut_short(*args, halt, **more):
+        calls.append(halt)
+        left = iter(range(5))
+
+        class Halting:
+            def should_halt(self):
+                if len(calls) == 2 and next(left, None) is None:
+                    halt.request("cut short")
+                return halt.should_halt()
+
+        return real(*args, halt=Halting(), **more)
+
+    monkeypatch.setattr(training, "evaluate_learner", cut_short)
+    stopped = RLRuntime(spec, settings).train()
+    assert stopped.status == "halted"
+    resumed = RLRuntime.from_run(stopped.run_id, settings).resume()
+    with Lake(settings) as lake:
+        assert verify(lake, ledger, [resumed.run_id]) == []
+    expected, found = (
+        frames(settings, result.run_id)["trajectories"].sort_values(["phase", "env_idx", "episode", "step"])
+        for result in (whole, resumed)
+    )
+    for name in ("phase", "env_idx", "episode", "step", "obs_hash", "reward"):
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_a_halted_run_is_not_compacted_because_a_resume_drops_whole_files(settings, ledger):
+    stopped = halted_run(tiny(**RANDOM_AGENT, training={"total_timesteps": 6000}), settings)
+    refused = call("lake", "compact", stopped.run_id, "--home", str(settings.home))
+    assert refused.code != 0
+
+
+def test_a_run_is_not_resumed_where_its_steps_cannot_be_found(settings):
+    stopped = halted_run(tiny(**RANDOM_AGENT, training={"total_timesteps": 6000}), settings)
+    renamed = settings.model_copy(update={"trajectory": TrajectorySettings(table="elsewhere")})
+    forgotten = settings.model_copy(update={"trajectory": TrajectorySettings(persist=False)})
+    for other in (renamed, forgotten):
+        with pytest.raises(RunError, match="settings that it was recorded with"):
+            RLRuntime.from_run(stopped.run_id, other).resume()
+    assert RLRuntime.from_run(stopped.run_id, settings).resume().status == "completed"
+
+
+def test_four_tables_need_four_names():
+    with pytest.raises(ValueError, match="four names"):
+        TrajectorySettings(equity_table="trajectories")
+    with pytest.raises(ValueError, match="pattern"):
+        TrajectorySettings(table="../elsewhere")
+
+
+class Telling(gymnasium.Env):
+    """An environment of somebody else that tells of an account, of terms, and other things."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        terms = {"gain": 1.0, "fee": -0.25}
+        said = {"portfolio_value": 100.0 + self.steps, "reward_terms": terms, "odd": {1: float("nan"), (2, 3): "x"}}
+        return np.full(2, self.steps / 10, np.float32), 0.75, self.steps == 5, False, said
+
+
+def test_an_environment_of_somebody_else_fills_what_it_has(settings, ledger):
+    gymnasium.register("Telling-v0", entry_point=Telling)
+    env = {"env": {"class": "gymnasium", "kwargs": {"id": "Telling-v0"}}}
+    result = RLRuntime(tiny(**RANDOM_AGENT, **env, training={"total_timesteps": 400}), settings).train()
+    found = frames(settings, result.run_id)
+    steps, money, terms = (found[kind] for kind in ("trajectories", "equity_curves", "reward_decomposition"))
+    assert len(money) == len(steps)
+    assert len(terms) == 2 * len(steps)
+    assert (money.portfolio_value == 101.0 + money.step).all()
+    assert money.cash.isna().all()
+    assert set(steps["info"]) == {'{"odd": {"(2, 3)": "x", "1": null}}'}
+    with Lake(settings) as lake:
+        assert verify(lake, ledger, [result.run_id]) == []
 
 
 # -- how much is recorded --------------------------------------------------------------------------------------------

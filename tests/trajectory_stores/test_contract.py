@@ -136,7 +136,7 @@ def test_what_came_after_a_checkpoint_is_dropped_and_writing_goes_on(stores):
     # Two segments are closed, and one is half written.
     if stores.keeps:
         store = stores.open()  # another process: the first was killed
-    store.drop_after(18, judged_too=False)
+    store.drop_after(18, {("validation", 12)})
     write(store, range(3, 5))
     store.finish(compact=True)
     assert_has(store, [*((number, "train") for number in range(5)), (0, "validation")])
@@ -155,7 +155,7 @@ def test_what_was_judged_at_the_last_step_is_judged_again(stores):
     if stores.keeps:
         store.close()
         store = stores.open()
-    store.drop_after(12, judged_too=True)
+    store.drop_after(12, {("validation", 6)})
     write(store, [1], "validation", timesteps=12)
     write(store, [0, 1], "evaluate", timesteps=12)
     store.finish(compact=True)
@@ -171,7 +171,7 @@ def test_to_drop_and_to_finish_twice_changes_nothing(stores):
     write(store, range(4))
     store.close_segments()
     for _ in range(2):
-        store.drop_after(24, judged_too=False)
+        store.drop_after(24, ())
     for _ in range(2):
         store.finish(compact=True)
     assert_has(store, [(number, "train") for number in range(4)])
@@ -191,7 +191,7 @@ def test_what_a_killed_process_delivered_and_did_not_tell_is_told_by_the_next(st
     except KeyboardInterrupt:
         assert stores.keeps
         first = stores.open()
-        first.drop_after(12, judged_too=False)
+        first.drop_after(12, ())
         first.finish(compact=True)
         assert stores.rows_told() == {kind: 2 * count for kind, count in PER_BLOCK.items()}
     assert_has(first, [(number, "train") for number in range(2)])

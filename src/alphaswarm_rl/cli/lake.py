@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from alphaswarm_rl.ledger import Ledger, RunRow
 
 _LIVE = ("pending", "running")
-#: No step of such a run lies behind its last checkpoint, so resuming drops none of its files.
-_OVER = ("completed", "halted")
+#: Such a run is never resumed; resuming drops whole files, and a merged one could reach over the checkpoint.
+_OVER = ("completed",)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -233,9 +233,13 @@ def export(session: Session, run: str, folder: Path) -> None:
         folder: The folder.
     """
     from alphaswarm_rl.lake.export import export_run
+    from alphaswarm_rl.lake.tables import KINDS
+    from alphaswarm_rl.lake.views import has_rows
 
     with _open(session) as (opened, ledger):
         run_id = ledger.run(run).id
+        if not any(has_rows(opened, kind, run_id) for kind in KINDS):
+            raise RunError(f"run {run_id}", "the tables have no steps of it", f"See: rl runs trajectories {run_id}.")
         rows = export_run(opened, run_id, folder)
     lines = columns(("FILE", "ROWS"), [(folder / f"{kind}.parquet", count) for kind, count in rows.items()])
     session.answer({"run_id": run_id, "folder": folder, "rows": rows}, lines)

@@ -52,12 +52,14 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
         force: Whether runs that stand on its checkpoint do not count.
     """
     from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.runtime.accounting import refuse_other_tables
     from alphaswarm_rl.runtime.checkpoints import CheckpointStore
 
     settings = session.settings
     with Ledger.open(settings) as ledger:
         row = ledger.run(run)
         _refuse(ledger, row, settings.models_path / row.id, force=force)
+        refuse_other_tables(settings, ledger, row)
         _confirm(f"Remove the files of run {row.id}?", yes=yes)
         # Steps go before the mark: should the lake not answer, the run is as it was and can be removed again.
         freed = _remove_steps(settings, row.id)

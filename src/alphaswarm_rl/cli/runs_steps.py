@@ -75,12 +75,12 @@ def _show(session: Session, kind: Kind, run: str, chosen: dict[str, Any], limit:
         row = ledger.run(run)
     wanted = {name: value for name, value in chosen.items() if value is not None}
     with Lake(session.settings) as lake, duckdb.connect() as connection:
-        view = quoted(create_run_views(lake, row.id, connection, [kind])[kind])
         # Choices of a list and whole numbers: nothing in them that SQL could take for its own.
         conditions = " AND ".join(f"{name} = {value!r}" for name, value in wanted.items())
-        query = f"SELECT * EXCLUDE ({', '.join(_OF_THE_RUN)}) FROM {view}"  # noqa: S608
-        query += f" WHERE {conditions}" if conditions else ""
         try:
+            view = quoted(create_run_views(lake, row.id, connection, [kind])[kind])
+            query = f"SELECT * EXCLUDE ({', '.join(_OF_THE_RUN)}) FROM {view}"  # noqa: S608
+            query += f" WHERE {conditions}" if conditions else ""
             names, rows = fetch(connection, f"{query} ORDER BY {ORDER[kind]}", limit + 1)
         except duckdb.Error as error:
             raise LakeError(
@@ -95,7 +95,7 @@ def _show(session: Session, kind: Kind, run: str, chosen: dict[str, Any], limit:
     if len(rows) > limit:
         session.notice(f"there are more rows than the {limit} shown here: --limit")
     shown = [dict(zip(names, values, strict=True)) for values in rows[:limit]]
-    document = {"run_id": row.id, "rows": shown, "undelivered": undelivered}
+    document = {"run_id": row.id, "rows": shown, "more": len(rows) > limit, "undelivered": undelivered}
     session.answer(document, [f"there are no such rows: {why}"] if why else _table(names, rows[:limit]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -254,8 +254,8 @@ class OpenStore(Protocol):
         """Brings finished segments where they belong, as far as that is due."""
         ...
 
-    def drop_after(self, timesteps: int, *, judged_too: bool) -> None:
-        """Forgets what came after a checkpoint; with `judged_too` all that was judged at that very step as well."""
+    def drop_after(self, timesteps: int, judged: Collection[tuple[str, int]]) -> None:
+        """Forgets what came after a checkpoint, and judgements that are none of these (phase and transitions)."""
         ...
 
     def finish(self, *, compact: bool) -> None:

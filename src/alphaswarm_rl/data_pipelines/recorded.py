@@ -96,7 +96,7 @@ def _refuse_nulls(rows: pa.Table, name: str) -> None:
     raise DataError(
         f"{_key_of(rows, row)}, column {name!r}",
         "it was not recorded" if observations else "it is empty",
-        "Record the run with --record-observations true (settings: record.observations), then learn from that run."
+        "Record the run with --record-observations (settings: record.observations), then learn from that run."
         if observations
         else "Leave the run out.",
     )

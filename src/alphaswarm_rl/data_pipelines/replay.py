@@ -20,7 +20,7 @@ _TABLE = "trajectories"
 class ReplayRLDataPipeline(TransitionPipeline):
     """Recorded steps of runs, given back as transitions (s, a, r, s') for offline learning.
 
-    The runs must have recorded their observations (`--record-observations true`). A row's s' is the observation of the
+    The runs must have recorded their observations (`--record-observations`). A row's s' is the observation of the
     next row of its episode, or the episode's last sight where it ended. The last row of an episode that was cut, by the
     end of training or a halt, has no s' and gives no transition.
     """

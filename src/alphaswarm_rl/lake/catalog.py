@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 #: How often a commit is tried, and the longest wait between two tries. Another writer's commit takes about 30 ms.
-COMMIT_TRIES = 25
-_LONGEST_WAIT_S = 0.5
+COMMIT_TRIES = 100
+_LONGEST_WAIT_S = 2.0
 _LONGEST_TURN_S = 10.0
-#: When it is not tried again: a database that is locked for good lets each try wait for half a minute.
-_LONGEST_S = 60.0
+#: Seconds after which a commit is not tried again.
+PATIENCE_S = 60.0
 
 #: Schema of the catalogue in a PostgreSQL database that others may use too.
 _POSTGRES_SCHEMA = "alphaswarm_lake"
@@ -64,6 +64,8 @@ class Lake:
         #: Segments that are not in their table yet; no maintenance enters it.
         self.spool = settings.lake_path / "spool"
         self.warehouse = _warehouse(settings)
+        #: Seconds after which a commit that does not go through is given up.
+        self.patience = PATIENCE_S
         #: Whether the warehouse is a folder of this machine.
         self.local = self.warehouse.startswith("file://")
 
@@ -87,7 +89,10 @@ class Lake:
     @property
     def exists(self) -> bool:
         """Whether there is a catalogue to ask; to open the one in the home would make it."""
-        return self.settings.lake.catalog_url is not None or (self.settings.lake_path / "catalog.db").exists()
+        url = self.settings.lake.catalog_url
+        if url is not None and not url.startswith("sqlite"):
+            return True
+        return _sqlite_file(url, self.settings).exists()
 
     def close(self) -> None:
         """Gives the connections back."""
@@ -109,9 +114,20 @@ class Lake:
         """The table as it is now; made where it is not there, brought up to date where it is older."""
         name = identifier or self.identifier(kind)
         table = self.find(name) or self._create(kind, name)
+        self.refuse_elsewhere(table)
         if tables.upgrade(table, kind):
             table = self.catalog.load_table(name)
         return table
+
+    def refuse_elsewhere(self, table: Table) -> None:
+        """Refuses to change a table whose files are not in this warehouse: a home that was copied shares them."""
+        if not table.location().startswith(f"{self.warehouse}/"):
+            raise LakeError(
+                f"the table {'.'.join(table.name())}",
+                f"its files are in {table.location()}, and the warehouse of these settings is {self.warehouse}",
+                "Name theirs with --lake-warehouse. A home that was copied or moved has the files of the old place: "
+                "put it back, or begin with an empty lake folder.",
+            )
 
     def find(self, identifier: str) -> Table | None:
         """The table of that name as it is now; None where there is none."""
@@ -128,7 +144,7 @@ class Lake:
         return [] if table is None else files_of(table, run_id)
 
     def commit(self, what: str, change: Callable[[], None]) -> None:
-        """Makes a change until it is done, however many others commit at the same time.
+        """Makes a change until it is done, however many others commit at the same time, as long as `patience` lasts.
 
         Args:
             what: The change, for messages.
@@ -142,7 +158,7 @@ class Lake:
                     change()
             except _retriable() as error:
                 tries += 1
-                if tries >= COMMIT_TRIES or time.monotonic() - began > _LONGEST_S:
+                if tries >= COMMIT_TRIES or time.monotonic() - began > self.patience:
                     raise LakeError(
                         what,
                         f"the commit did not go through in {tries} tries: {_reason(error)}",
@@ -319,8 +335,12 @@ def _open_catalog(settings: Settings, warehouse: str) -> Catalog:
     return SqlCatalog("lake", uri=_postgres(url), **properties)
 
 
+def _sqlite_file(url: str | None, settings: Settings) -> Path:
+    return settings.lake_path / "catalog.db" if url is None else Path(url.partition(":///")[2])
+
+
 def _sqlite(url: str | None, settings: Settings) -> str:
-    file = settings.lake_path / "catalog.db" if url is None else Path(url.partition(":///")[2])
+    file = _sqlite_file(url, settings)
     file.parent.mkdir(parents=True, exist_ok=True)
     kind = network_file_system(file.parent)
     if kind is not None:
@@ -329,7 +349,7 @@ def _sqlite(url: str | None, settings: Settings) -> str:
             f"it is on a network disk ({kind}), where SQLite's locks do not hold",
             "Use a local folder, or PostgreSQL: --lake-catalog-url postgresql://...",
         )
-    return f"sqlite:///{file}?timeout=30"
+    return f"sqlite:///{file}?timeout=5"
 
 
 def _postgres(url: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained, files_of
-from alphaswarm_rl.lake.delivery import location_of, phase_and_name, place
+from alphaswarm_rl.lake.delivery import location_of, phase_and_name, place, retired
 from alphaswarm_rl.lake.segments import (
     ROW_GROUP,
     Segment,
@@ -68,6 +67,7 @@ def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
         table = lake.find(identifier)
         if table is None:
             return
+        lake.refuse_elsewhere(table)
         by_phase: dict[str, list[tuple[SegmentName, LakeFile]]] = defaultdict(list)
         for file in files_of(table, run_id):
             phase, name = phase_and_name(file)
@@ -82,10 +82,7 @@ def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
         if gone:
             producers.exchange(table, added=added, deleted=[file.entry for file in gone])
             merged = len(gone)
-            if lake.local:
-                # From now on nobody plans to read them: the sweep counts their age from here.
-                for file in gone:
-                    os.utime(lake.path(file.location))
+            retired(lake, gone)
 
     what = f"compacting run {run_id} in the table {identifier}"
     with explained(what, "Nothing changed; try again: rl lake compact."):

@@ -158,21 +158,35 @@ def put(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and target.samefile(source):
         return
-    target.unlink(missing_ok=True)
+    # Under another name first: somebody may be reading the target.
+    copy = target.with_name(f".copy-{os.getpid()}-{target.name}")
+    copy.unlink(missing_ok=True)
     try:
-        os.link(source, target)
+        os.link(source, copy)
     except OSError:  # another disk, or one without links
-        copy = target.with_name(f".copy-{target.name}")
         shutil.copyfile(source, copy)
         with copy.open("rb+") as file:
             os.fsync(file.fileno())
-        copy.rename(target)
+    copy.replace(target)
+    copy.unlink(missing_ok=True)  # two links to one file are not exchanged
     sync_folder(target.parent)
 
 
+def retired(lake: Lake, files: Iterable[LakeFile]) -> None:
+    """The files are in their table no more: from now on nobody plans to read them, and the sweep counts from here."""
+    if lake.local:
+        for file in files:
+            os.utime(lake.path(file.location))
+
+
 def location_of(table: Table, facts: Facts, name: SegmentName) -> str:
-    """Where a file with those segments is in the table's folder."""
-    return f"{table.location()}/data/run_id={facts.run_id}/{facts.phase}/{name}"
+    """Where a file with those segments is in the table's folder.
+
+    The checksum is in its name: a resumed run may bring other rows under the number of a segment that it dropped, and
+    older snapshots still have that one.
+    """
+    file = str(name).removesuffix(".parquet")
+    return f"{table.location()}/data/run_id={facts.run_id}/{facts.phase}/{file}.{facts.checksum}.parquet"
 
 
 def drop(lake: Lake, run_id: str, unwanted: Callable[[str, SegmentName], bool]) -> int:
@@ -199,8 +213,10 @@ def drop(lake: Lake, run_id: str, unwanted: Callable[[str, SegmentName], bool]) 
             files = [] if table is None else files_of(table, run_id)
             gone = [file for file in files if unwanted(*phase_and_name(file))]
             if table is not None and gone:
+                lake.refuse_elsewhere(table)
                 producers.exchange(table, deleted=[file.entry for file in gone])
                 count += len(gone)
+                retired(lake, gone)
 
         with explained(f"rows of run {run_id} in the table {identifier}", "Try again once the catalogue answers."):
             lake.commit(f"rows of run {run_id} in the table {identifier}", change)

@@ -172,13 +172,18 @@ class _Pin:
         return self.names is None or not self.names.isdisjoint(names)
 
 
+def _number(snapshot_id: Any) -> int | None:
+    """The id; None for what another catalogue calls by a word, which is no snapshot of these tables."""
+    return int(snapshot_id) if str(snapshot_id).isdigit() else None
+
+
 def _pins(value: Any) -> Iterator[_Pin]:
     """Every snapshot that is named anywhere in there, be it inside another pipeline's parameters."""
     if isinstance(value, Mapping):
         snapshot_id, as_of = value.get("snapshot_id"), value.get("as_of")
         if snapshot_id is not None or as_of is not None:
             yield _Pin(
-                None if snapshot_id is None else int(snapshot_id),
+                _number(snapshot_id),
                 # As the pipelines read it.
                 None if as_of is None else int(moment(as_of).astype("datetime64[ms]").astype(np.int64)),
                 frozenset(item for item in value.values() if isinstance(item, str)) if "table" in value else None,

@@ -28,7 +28,7 @@ from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, write_schema
 
 _FOOTER = b"alphaswarm_rl"
 _OPEN = ".open-"
-_NAME = re.compile(r"(?P<first>\d{6,})(-(?P<last>\d{6,}))?_(?P<timesteps>\d{12,})\.parquet")
+_NAME = re.compile(r"(?P<first>\d{6,})(-(?P<last>\d{6,}))?_(?P<timesteps>\d{12,})(\.[0-9a-f]{16})?\.parquet")
 
 #: Rows that are encoded at once, fewer where they are wide: fewer make files large and slow to read, more only take
 #: memory.
@@ -125,7 +125,9 @@ class Facts:
             last_step=steps["max"],
         )
         if self.kind == "equity_curves":
-            values = rows["portfolio_value"]
+            # Those of the first environment: rows of several follow each other.
+            first = pc.equal(rows["env_idx"], pc.min(rows["env_idx"]))
+            values = rows["portfolio_value"].filter(first)
             worst = pc.max(rows["drawdown"]).as_py()
             more = replace(more, initial_value=values[0].as_py(), final_value=values[-1].as_py(), max_drawdown=worst)
         return self.joined(more)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: A file younger than this may be on its way into a table: whoever made it has not committed it yet.
 LEAST_AGE = timedelta(minutes=10)
 
-_SEGMENT = re.compile(r"data/run_id=(?P<run>[^/]+)/(?P<phase>[^/]+)/(?P<name>[^/]+)")
+_SEGMENT = re.compile(r"data/run_id=(?P<run>[^/]+)/(?P<phase>[^/]+)/(?P<name>[^/.]+)[^/]*")
 _METADATA = re.compile(r"(?P<version>\d+)-[^/]+\.metadata\.json")
 
 
@@ -102,6 +102,7 @@ def _sweep_table(lake: Lake, kind: Kind, identifier: str, limit: datetime, *, dr
     table = lake.find(identifier)
     if table is None:
         return []
+    lake.refuse_elsewhere(table)
     filesystem, named = lake.filesystem(table)
     root = named(table.location())
     # The order matters. A segment leaves the spool once it is in its table, so who finds no twin and looks at the table
@@ -132,7 +133,7 @@ def _twin(lake: Lake, kind: Kind, path: str, root: str) -> Path:
     """Where a file of the warehouse would be in the spool."""
     found = _SEGMENT.fullmatch(path.removeprefix(f"{root}/"))
     # Nothing is called like the other one.
-    return lake.spool / (f"{found['run']}/{kind}/{found['phase']}/{found['name']}" if found else ".none")
+    return lake.spool / (f"{found['run']}/{kind}/{found['phase']}/{found['name']}.parquet" if found else ".none")
 
 
 def _refuse_older_catalogue(table: Table, there: list[Any]) -> None:

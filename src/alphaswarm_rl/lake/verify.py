@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -222,7 +223,8 @@ def _rows(lake: Lake, run: _Run, files: dict[Kind, list[_File]]) -> list[Finding
 
     assert run.row is not None
     recording = run.row.recording
-    every_episode = recording.get("train") == "all" and recording.get("sampled_from") is None
+    steps = sum(file.rows or 0 for file in files["trajectories"])
+    every_episode = recording.get("train") == "all" and steps <= (recording.get("sampled_from") or math.inf)
     with (
         # Where DuckDB puts what does not fit into memory.
         tempfile.TemporaryDirectory(prefix="alphaswarm-verify-") as folder,

@@ -84,7 +84,8 @@ def _read_file(path: Path, *, chosen: bool) -> dict[str, Any]:
 def _blame(given: list[Given], error: ValidationError) -> OptionError:
     # The file alone was valid and settings know nothing of each other, so each mistake is one option's value.
     places = [".".join(str(part) for part in detail["loc"]) for detail in error.errors(include_url=False)]
-    guilty = [item for item in given if item.option.path in places]
+    # A mistake of a whole section is that of each of its options that was given.
+    guilty = [item for item in given if item.option.path in places or item.option.path.rpartition(".")[0] in places]
     named = ", ".join(f"{item.option.key} ({item.source})" for item in guilty)
     wants = "; ".join(f"{item.option.key} takes {item.option.type.wants}" for item in guilty)
     return OptionError(f"option {named}", explain(error, Settings), f"Change it: {wants}.")

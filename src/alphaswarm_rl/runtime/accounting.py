@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from alphaswarm_rl.lake.segments import Segment
-    from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.lake.segments import Segment
+from alphaswarm_rl.lake.tables import KINDS, identifier
+from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.settings import Settings
 
 
 def account_to(ledger: Ledger) -> Callable[[Sequence[Segment]], None]:
@@ -45,3 +47,13 @@ def _ref(segment: Segment) -> dict[str, Any]:
         "last_segment": segment.name.last,
         **own,
     }
+
+
+def refuse_other_tables(settings: Settings, ledger: Ledger, run: RunRow) -> None:
+    """Refuses to change a run whose steps are in other tables than those of these settings: they would not be found."""
+    names = {identifier(kind, settings.trajectory) for kind in KINDS}
+    elsewhere = {f"{ref.iceberg_namespace}.{ref.iceberg_table}" for ref in ledger.refs(run.id)} - names
+    kept = run.recording.get("store") in ("iceberg", "parquet") and not settings.trajectory.persist
+    if elsewhere or kept:
+        where = ", ".join(sorted(elsewhere)) or "tables, and these settings keep steps in memory"
+        raise RunError(f"run {run.id}", f"its steps are in {where}", "Use the settings that it was recorded with.")

@@ -166,7 +166,7 @@ def _roll_out(
             halt=scope.watcher,
             record_frames=judged.render,
         )
-        recording.finish()
+        recording.finish(compact=True)
     if evaluation is not None:
         record_evaluation(
             ledger,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from alphaswarm_rl.lake.tables import write_schema
 Array = np.ndarray[Any, Any]
 
 #: Keys of infos that are no information about the step, or have columns of their own.
+_TOLD = ("portfolio_value", "drawdown", "cash", "reward_terms")
 _NOT_INFO = ("final_obs", "final_info", "final_infos", "env_infos", "episode")
 _TIME = pa.timestamp("us", tz="UTC")
 
@@ -89,6 +91,7 @@ def tables_of(
         return flat if everything else flat[rows]
 
     account = steps.infos[0] if "portfolio_value" in steps.infos[0] else None
+    said = [] if account is not None else _said(steps, n, rows)
     times = _stacked(steps.infos, "timestamp")
     common = {
         "env_idx": chosen(np.repeat(np.arange(n, dtype=np.int32), count).reshape(n, count)),
@@ -108,7 +111,7 @@ def tables_of(
             "log_prob": _decided(steps.log_probs, count, chosen),
             "terminated": terminated,
             "truncated": truncated,
-            "info": None if account is not None else _info(steps, n, rows),
+            "info": _texts(said),
             **(_seen(steps, n, chosen, terminated | truncated) if observations else {}),
         }
     }
@@ -124,8 +127,12 @@ def tables_of(
             **common,
             **{name: None if array is None else chosen(array) for name, array in money.items()},
         }
+    elif any(its and "portfolio_value" in its for its in said):
+        found["equity_curves"] = _told(common, said, ("portfolio_value", "drawdown", "cash"))
     terms = steps.infos[0].get("reward_terms")
-    if terms:
+    if any(its and "reward_terms" in its for its in said):
+        found["reward_decomposition"] = _told_terms(common, said)
+    elif terms:
         names = list(terms)
         contributions = np.stack(
             [chosen(batched([info["reward_terms"][name] for info in steps.infos])) for name in names], axis=1
@@ -246,9 +253,9 @@ def _seen(steps: Steps, n: int, chosen: Any, ended: Array) -> dict[str, pa.ListA
     return {"observation": _lists(seen), "final_observation": final}
 
 
-def _info(steps: Steps, n: int, rows: Array) -> pa.Array | None:
-    """What generic environments say of each step, as JSON; None where none says anything."""
-    texts: list[str | None] = [None] * (n * len(steps))
+def _said(steps: Steps, n: int, rows: Array) -> list[dict[str, Any]]:
+    """What generic environments say of each wanted row; nothing at all where none says anything."""
+    found: list[dict[str, Any]] = [{} for _ in range(n * len(steps))]
     for place, infos in enumerate(steps.infos):
         each = infos.get("env_infos", ())
         final = infos.get("final_infos", ())
@@ -261,23 +268,53 @@ def _info(steps: Steps, n: int, rows: Array) -> pa.Array | None:
             continue
         ended = steps.terminated[place] | steps.truncated[place]
         for index in range(n):
-            said: dict[str, Any] = {}
+            its = found[index * len(steps) + place]
             source = final if ended[index] else each
             if source:
-                said |= source[index]
+                its |= source[index]
             for name, array in shared.items():
                 if f"_{name}" not in infos or infos[f"_{name}"][index]:
-                    said[name] = array[index]
-            if said:
-                texts[index * len(steps) + place] = json.dumps(said, default=_plain, sort_keys=True)
-    if not any(texts):
-        return None
-    return pa.array([texts[row] for row in rows], pa.string())
+                    its[name] = array[index]
+    return [found[row] for row in rows] if any(found) else []
+
+
+def _told(common: Mapping[str, Any], said: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """Rows of those steps of which the environment told the first of these numbers."""
+    places = [place for place, its in enumerate(said) if names[0] in its]
+    told = {name: pa.array([said[place].get(name) for place in places], pa.float64()) for name in names}
+    return {name: None if its is None else its[places] for name, its in common.items()} | told
+
+
+def _told_terms(common: Mapping[str, Any], said: list[dict[str, Any]]) -> dict[str, Any]:
+    """A row for each term of a reward that the environment told."""
+    told = [(place, name, term) for place, its in enumerate(said) for name, term in its.get("reward_terms", {}).items()]
+    places = [place for place, _, _ in told]
+    names = sorted({str(name) for _, name, _ in told})
+    indices = np.array([names.index(str(name)) for _, name, _ in told], np.int32)
+    return {
+        **{name: None if its is None else its[places] for name, its in common.items()},
+        "term_name": _words(indices, names),
+        "contribution": np.array([float(term) for _, _, term in told]),
+    }
+
+
+def _texts(said: list[dict[str, Any]]) -> pa.Array | None:
+    """What has no column of its own, as JSON; None where there is nothing."""
+    texts = []
+    for its in said:
+        rest = {str(name): _plain(value) for name, value in its.items() if name not in _TOLD}
+        texts.append(json.dumps(rest, sort_keys=True, allow_nan=False) if rest else None)
+    return pa.array(texts, pa.string()) if any(texts) else None
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return str(value)
+    """As JSON can say it: keys are text, and what is not a finite number is null."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else str(value)

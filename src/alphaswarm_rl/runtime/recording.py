@@ -43,6 +43,8 @@ class Recording:
         self._training: PhaseRecorder | None = None
         self._phases: list[PhaseRecorder] = []
         self._finished = False
+        # On a GPU the loop would wait for every step to come over to this side.
+        self._train = settings.record.train or ("off" if run.device.startswith("cuda") else "all")
 
     @classmethod
     def open(cls, spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> Self:
@@ -72,14 +74,14 @@ class Recording:
             observation: What it shows now, where a run goes on inside its episodes.
         """
         record = self._settings.record
-        if self.store is None or record.train == "off":
+        if self.store is None or self._train == "off":
             return tracker
         vector_steps = tracker.transitions // tracker.num_envs
         numbering = Numbering(
             tracker.numbers,
             tracker.lengths,
             stride=1,
-            sampling=Sampling.of(record.train, record.max_rows),
+            sampling=Sampling.of(self._train, record.max_rows),
             vector_steps=vector_steps,
         )
         self._training = self._phase("train", tracker, numbering, first=vector_steps, holds=True)
@@ -129,19 +131,26 @@ class Recording:
             self._writer.submit(self.store.close_segments)
             self._writer.submit(self.store.deliver)
             self._writer.wait()
+            # What the row says must be true of a run that is killed next.
+            self._ledger.update_run(self._run.id, recording=self.report())
 
-    def drop_after(self, timesteps: int, *, judged_too: bool) -> None:
-        """Forgets what an interrupted run recorded after its checkpoint."""
+    def drop_after(self, timesteps: int) -> None:
+        """Forgets what an interrupted run recorded after its checkpoint, and judgements that it did not finish."""
         if self.store is not None:
-            self.store.drop_after(timesteps, judged_too=judged_too)
+            judged = {(row.phase, row.timesteps) for row in self._ledger.evaluations(self._run.id)}
+            self.store.drop_after(timesteps, judged)
 
-    def finish(self) -> dict[str, Any]:
-        """Brings all rows where they belong; gives the report that the run's row keeps."""
+    def finish(self, *, compact: bool) -> dict[str, Any]:
+        """Brings all rows where they belong; gives the report that the run's row keeps.
+
+        Args:
+            compact: Whether small files are merged: not where the run may be resumed, which drops whole files.
+        """
         if self._writer is not None and self.store is not None:
             self.release()
             self._flush()
             self._writer.wait()
-            self.store.finish(compact=True)
+            self.store.finish(compact=compact)
         self._finished = True
         return self._told()
 
@@ -150,14 +159,14 @@ class Recording:
         record, store = self._settings.record, self.store
         if store is None:
             return {"store": None}
-        done = 0 if self._training is None else self._training.transitions
-        sampling = None if record.train == "off" else Sampling.of(record.train, record.max_rows)
-        sampled = sampling is not None and done > sampling.first
+        sampling = ALL if self._train == "off" else Sampling.of(self._train, record.max_rows)
+        sampled = sampling.first < self._run.total_timesteps
         return {
             **store.report(),
-            "train": record.train,
-            "sampled_from": sampling.first if sampling is not None and sampled else None,
-            "rate": 1 / sampling.every if sampling is not None and sampled else (0.0 if sampling is None else 1.0),
+            "train": self._train,
+            # One in how many, and from which transition on; a training that is shorter is there in full.
+            "sampled_from": sampling.first if sampled else None,
+            "rate": 0.0 if self._train == "off" else 1 / sampling.every if sampled else 1.0,
             "observations": record.observations,
             "waited_s": round(self._writer.waited, 3) if self._writer is not None else 0.0,
         }

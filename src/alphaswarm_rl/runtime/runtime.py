@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from alphaswarm_rl.core.errors import RunError, SpecError
+from alphaswarm_rl.core.errors import RunError, SpecError, nearest
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.runtime import judge as judging
@@ -161,6 +162,8 @@ class RLRuntime:
             kind: `trajectories`, `equity_curves`, `action_logs` or `reward_decomposition`.
             run: The run's id, as in its result.
         """
+        if kind not in KINDS:
+            raise RunError(f"steps of kind {kind!r}", "there are no such", nearest(kind, KINDS))
         store = self._context.stores.get(run)
         if store is None:
             raise RunError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from alphaswarm_rl.core.contracts import Learner
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.runtime.accounting import refuse_other_tables
 from alphaswarm_rl.runtime.building import Builder, training_windows
 from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
@@ -52,6 +53,7 @@ def resume(context: RunContext, ledger: Ledger, run_id: str) -> RunResult:
         raise RunError(f"run {stopped.id}", f"it is a run of {stopped.target!r}", "Only training runs are resumed.")
     if stopped.checkpoint is None and stopped.status != "running":
         raise RunError(f"run {stopped.id}", "it has no checkpoint to go on from", "Train the spec again: rl train.")
+    refuse_other_tables(context.settings, ledger, stopped)
     return _run(context, ledger, ledger.claim_for_resume(stopped.id), stopped)
 
 
@@ -136,7 +138,7 @@ def _train_and_judge(
         if not scope.watcher.reason:
             session.validate_the_last()
         evaluation = None if scope.watcher.reason else session.evaluate()
-        recording.finish()
+        recording.finish(compact=not scope.watcher.reason)
     metrics = run_metrics(context, scope.run, evaluation)
     if session.best_reward is not None:
         metrics["best_reward"] = session.best_reward
@@ -163,8 +165,8 @@ def _restore(
     done = loaded.checkpoint.timesteps
     # What was judged after the last checkpoint of all is judged again.
     judged_too = done >= context.spec.training.total_timesteps
-    session.recording.drop_after(done, judged_too=judged_too)
     ledger.drop_beyond(run.id, done, judged_too=judged_too)
+    session.recording.drop_after(done)
     if run.best_checkpoint is not None and run.best_reward is not None:
         path = Path(run.best_checkpoint)
         best = load_checkpoint(path, expected_sha256=recorded_sha256(ledger, run, path)).checkpoint
@@ -177,3 +179,4 @@ def _restore(
         *changed_surroundings(run, context.spec),
     ]
     ledger.update_run(run.id, resume=how, timesteps=done, notices=notices)
+    session.catch_up()

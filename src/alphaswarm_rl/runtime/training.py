@@ -243,6 +243,15 @@ class TrainingSession:
             self.ledger.update_run(self.run_id, best_checkpoint=str(self.best.path), best_reward=reward)
             self.announce(self.best, best=True)
 
+    def catch_up(self) -> None:
+        """Makes up for a validation that a halt cut short or skipped."""
+        if self._evaluate_every is None:
+            return
+        due = self.learner.timesteps // self._evaluate_every * self._evaluate_every
+        made = (row.timesteps for row in self.ledger.evaluations(self.run_id) if row.phase == "validation")
+        if due and max(made, default=0) < due and self.learner.timesteps < self.spec.training.total_timesteps:
+            self.validate()
+
     def validate_the_last(self) -> None:
         """Lets the last model compete for the best one too, where the intervals missed it."""
         if self._evaluate_every is not None and self._validated_at != self.learner.timesteps:

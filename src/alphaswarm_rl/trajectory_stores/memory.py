@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -45,12 +45,12 @@ class OpenMemoryStore:
     def deliver(self) -> None:
         """Nothing to do: everything is where it belongs."""
 
-    def drop_after(self, timesteps: int, *, judged_too: bool) -> None:
+    def drop_after(self, timesteps: int, judged: Collection[tuple[str, int]]) -> None:
         """Forgets later rows. A resumed run begins with none: those before the checkpoint were another process's."""
         self._blocks = [
             (phase, at, rows)
             for phase, at, rows in self._blocks
-            if at <= timesteps and not (judged_too and phase != "train" and at == timesteps)
+            if at <= timesteps and (phase == "train" or (phase, at) in judged)
         ]
 
     def finish(self, *, compact: bool) -> None:

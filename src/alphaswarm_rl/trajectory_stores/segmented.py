@@ -7,7 +7,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,7 @@ class SegmentedStore(ABC):
         self._open: dict[tuple[Kind, str], SegmentWriter] = {}
         self._numbers: dict[tuple[Kind, str], int] = {}
         self._began: dict[str, int] = {}
+        self._steps: Counter[str] = Counter()
         self._timesteps: dict[str, int] = {}
         self._pending: list[Segment] = []
         self._rows: Counter[str] = Counter()
@@ -65,12 +66,16 @@ class SegmentedStore(ABC):
     def write(self, phase: str, rows: Mapping[str, pa.Table], timesteps: int) -> None:
         """Appends to the open segments of that phase; full ones are closed."""
         with self._writing():
+            if phase != "train" and self._timesteps.get(phase, timesteps) != timesteps:
+                self._close(phase)  # another judgement: each can be dropped alone
             for kind in KINDS:
                 if kind in rows and rows[kind].num_rows:
                     self._writer(kind, phase).write(rows[kind])
                     self._rows[kind] += rows[kind].num_rows
             self._timesteps[phase] = timesteps
-            if timesteps - self._began.setdefault(phase, 0) >= self.settings.lake.segment_rows:
+            self._steps[phase] += rows["trajectories"].num_rows if "trajectories" in rows else 0
+            counted = timesteps - self._began.setdefault(phase, 0) if phase == "train" else self._steps[phase]
+            if counted >= self.settings.lake.segment_rows:
                 self._close(phase)
 
     def close_segments(self) -> None:
@@ -96,11 +101,11 @@ class SegmentedStore(ABC):
             self._deliver([segment for segment in self._pending if segment.facts.kind in due])
             self._delivered_at |= dict.fromkeys(due, time.monotonic())
 
-    def drop_after(self, timesteps: int, *, judged_too: bool) -> None:
+    def drop_after(self, timesteps: int, judged: Collection[tuple[str, int]]) -> None:
         """Drops segments that were closed later, and what was left half written; goes on counting behind the rest."""
 
         def unwanted(phase: str, name: SegmentName) -> bool:
-            return name.timesteps > timesteps or (judged_too and phase != "train" and name.timesteps == timesteps)
+            return name.timesteps > timesteps or (phase != "train" and (phase, name.timesteps) not in judged)
 
         discard_open(self.spool / self.run_id)
         kept = self._drop(unwanted)
@@ -120,15 +125,13 @@ class SegmentedStore(ABC):
         """Closes, delivers, and compacts where that is asked for."""
         self.close_segments()
         if compact:
-            merge_spooled(self.spool, self.run_id)
-            self._pending = self._waiting()
+            self._merge()
         if self._pending:
             self._deliver(list(self._pending))
         if compact and self._problem is None:
             try:
                 self._settle()
-            except LakeError as error:
-                # All rows are where they belong; only their files are many.
+            except Exception as error:  # noqa: BLE001  (all rows are where they belong: a finished run does not fail)
                 self._problem = str(error)
                 _log.warning("run %s: its files are not compacted: %s", self.run_id, error)
 
@@ -160,8 +163,24 @@ class SegmentedStore(ABC):
         """Takes segments out of the spool and from where they belong; gives those that stay there."""
 
     def _waiting(self) -> list[Segment]:
-        """Whole segments in the spool."""
-        return [Segment(path, name, read_facts(path)) for path, name in spooled(self.spool, self.run_id).items()]
+        """Whole segments in the spool; one that is gone was delivered by somebody else."""
+        found = []
+        for path, name in spooled(self.spool, self.run_id).items():
+            try:
+                found.append(Segment(path, name, read_facts(path)))
+            except LakeError:
+                if path.exists():
+                    raise
+        return found
+
+    def _merge(self) -> None:
+        """Merges small segments; where that cannot be done they are delivered as they are."""
+        try:
+            merge_spooled(self.spool, self.run_id)
+        except (LakeError, OSError) as error:
+            _log.warning("run %s: its segments are not merged: %s", self.run_id, error)
+            discard_open(self.spool / self.run_id)
+        self._pending = self._waiting()
 
     @abstractmethod
     def _settle(self) -> None:
@@ -194,6 +213,7 @@ class SegmentedStore(ABC):
         if timesteps is None:
             return
         self._began[phase] = timesteps
+        self._steps[phase] = 0
         for kind in KINDS:
             writer = self._open.pop((kind, phase), None)
             if writer is not None:
