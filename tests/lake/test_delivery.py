@@ -2,7 +2,10 @@
 
 import errno
 import os
+import shutil
+from datetime import timedelta
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -11,8 +14,10 @@ from alphaswarm_rl.lake import producers
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.compaction import compact, merge_spooled
 from alphaswarm_rl.lake.delivery import deliver, deliver_all, drop, phase_and_name
+from alphaswarm_rl.lake.maintenance import sweep
 from alphaswarm_rl.lake.segments import Segment, SegmentName, merge, spooled
 from alphaswarm_rl.lake.tables import KINDS
+from alphaswarm_rl.lake.views import ensure_duckdb_views
 from alphaswarm_rl.settings import TrajectorySettings
 from tests.lake.killing import rows_of
 from tests.lake.rows import RUN, rows, spool
@@ -251,3 +256,25 @@ def test_a_snapshot_keeps_its_rows_when_a_resumed_run_brings_others_under_the_sa
     deliver(lake, [other], nothing)
     assert episodes(lake) == [0] * 4
     assert lake.find(identifier).scan(snapshot_id=pinned).to_arrow().num_rows == 3
+
+
+def test_a_copied_home_does_not_write_into_the_original(lake, settings, tmp_path):
+    deliver(lake, spooled_run(lake, 1), nothing)
+    shutil.copytree(settings.home, tmp_path / "copy")
+    with Lake(settings.model_copy(update={"home": tmp_path / "copy"})) as copied:
+        spooled_run(copied, 2)
+        with pytest.raises(LakeError, match="copied or moved"):
+            deliver_all(copied, nothing)
+        with pytest.raises(LakeError, match="copied or moved"):
+            sweep(copied, timedelta(days=1))
+        assert len(left(copied)) == 2
+
+
+def test_to_look_for_a_lake_makes_none(settings, tmp_path):
+    url = f"sqlite:///{tmp_path / 'typo' / 'lake.db'}"
+    elsewhere = settings.model_copy(update={"lake": settings.lake.model_copy(update={"catalog_url": url})})
+    with Lake(elsewhere) as lake, duckdb.connect() as connection:
+        assert not lake.exists
+        ensure_duckdb_views(connection, elsewhere)
+        assert connection.sql("SELECT count(*) FROM rl_trajectories").fetchall() == [(0,)]
+    assert not (tmp_path / "typo").exists()

@@ -111,4 +111,4 @@ def test_the_analysis_of_the_docs_needs_duckdb_and_pyarrow_alone(lake, tmp_path)
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("DONE\n")
-    assert "mean_weight" in done.stdout
+    assert "mean_action" in done.stdout

@@ -103,16 +103,32 @@ def test_a_locked_catalogue_is_told_loudly_and_its_segments_are_delivered_later(
 
 def test_a_locked_catalogue_fails_a_run_that_requires_it(settings, impatient):
     strict = settings.model_copy(update={"trajectory": TrajectorySettings(require_iceberg=True)})
-    lock = Lock(strict)
+    locks = []
+
+    def locking(event):
+        if event.stage == "eval.step":
+            locks.append(Lock(strict))
+
     with pytest.raises(LakeError, match=r"locked.*rl lake commit"):
-        RLRuntime(SPEC, strict).train()
-    lock.release()
+        RLRuntime(SPEC, strict, sinks=[locking]).train()
+    locks[0].release()
     with Ledger.open(strict) as ledger:
         (row,) = ledger.runs()
     assert row.status == "failed"
     assert "locked" in row.error
     # Its steps are in the spool, and the run goes on from its checkpoint.
     assert commit(strict).rows > 0
+
+
+def test_a_catalogue_that_is_required_and_does_not_answer_is_told_before_the_training(settings, impatient):
+    strict = settings.model_copy(update={"trajectory": TrajectorySettings(require_iceberg=True)})
+    lock = Lock(strict)
+    with pytest.raises(LakeError, match="locked"):
+        RLRuntime(SPEC, strict).train()
+    lock.release()
+    with Ledger.open(strict) as ledger:
+        (row,) = ledger.runs()
+    assert (row.status, row.timesteps) == ("failed", 0)
 
 
 def test_a_catalogue_that_is_locked_for_a_while_is_waited_for(settings):
