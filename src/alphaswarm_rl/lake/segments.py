@@ -352,7 +352,9 @@ def _parquet_writer(file: Any, kind: Kind) -> pq.ParquetWriter:
     schema = write_schema(kind)
     names = set(schema.names)
     # Many numbers come from networks: half of their bytes are zeros, which compress to nothing side by side.
-    encodings = {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
+    floats = [field.name for field in schema if pa.types.is_floating(field.type)]
+    floats += [f"{field.name}.list.element" for field in schema if pa.types.is_list(field.type)]
+    encodings = dict.fromkeys(floats, "BYTE_STREAM_SPLIT")
     return pq.ParquetWriter(
         file,
         schema,
