@@ -255,13 +255,21 @@ class Lake:
             return self.catalog.load_table(identifier)
 
 
+def of_run(run_id: str) -> Any:
+    """The condition on rows that they are of that run."""
+    from pyiceberg import expressions
+
+    equal: Any = expressions.EqualTo  # its constructor is none that type checkers understand
+    return equal("run_id", run_id)
+
+
 def files_of(table: Table, run_id: str | None = None) -> list[LakeFile]:
     """The files of a loaded table, or of one run in it."""
-    from pyiceberg.expressions import AlwaysTrue, EqualTo
+    from pyiceberg.expressions import AlwaysTrue
 
     if table.current_snapshot() is None:
         return []
-    chosen = AlwaysTrue() if run_id is None else EqualTo("run_id", run_id)  # type: ignore[call-arg,misc]
+    chosen = AlwaysTrue() if run_id is None else of_run(run_id)
     return [
         LakeFile(
             location=task.file.file_path,

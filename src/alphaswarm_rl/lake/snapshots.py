@@ -99,11 +99,12 @@ def read_rows(
 
 
 def _filter(where: Mapping[str, Sequence[Any]]) -> BooleanExpression:
-    from pyiceberg.expressions import AlwaysTrue, And, In
+    from pyiceberg import expressions
 
-    chosen: BooleanExpression = AlwaysTrue()
+    one_of: Any = expressions.In  # its constructor is none that type checkers understand
+    chosen: BooleanExpression = expressions.AlwaysTrue()
     for column, values in where.items():
-        chosen = And(chosen, In(column, set(values)))  # type: ignore[call-arg, misc]
+        chosen = expressions.And(chosen, one_of(column, set(values)))
     return chosen
 
 

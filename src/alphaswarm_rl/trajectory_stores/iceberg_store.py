@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from alphaswarm_rl.core.contracts import StoreRequest
-from alphaswarm_rl.lake.catalog import PATIENCE_S, Lake
+from alphaswarm_rl.lake.catalog import PATIENCE_S, Lake, of_run
 from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver, drop, phase_and_name
 from alphaswarm_rl.lake.maintenance import expire
@@ -35,10 +35,7 @@ class OpenIcebergStore(SegmentedStore):
 
     def rows(self, kind: Kind) -> pa.Table:
         """The run's rows that are in the table."""
-        from pyiceberg.expressions import EqualTo
-
-        mine = EqualTo("run_id", self.run_id)  # type: ignore[call-arg,misc]
-        return fitted(self.lake.table(kind).scan(row_filter=mine).to_arrow(), arrow_schema(kind))
+        return fitted(self.lake.table(kind).scan(row_filter=of_run(self.run_id)).to_arrow(), arrow_schema(kind))
 
     def finish(self, *, compact: bool) -> None:
         """Takes its time: there is no loop any more that waits."""
