@@ -216,7 +216,8 @@ class Filled:
 
         def by_view() -> None:
             with duckdb.connect() as connection:
-                names = register_run_views(run_id, connection, self.settings)
+                # As `rl runs equity` does: the one view that is asked.
+                names = register_run_views(run_id, connection, self.settings, kinds=["equity_curves"])
                 connection.execute(CURVE.format(names["equity_curves"])).to_arrow_table()
 
         def by_file() -> None:
