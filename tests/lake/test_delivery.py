@@ -25,12 +25,6 @@ from tests.lake.rows import RUN, rows, spool
 STEPS = ("trajectories",)
 
 
-@pytest.fixture
-def lake(settings):
-    with Lake(settings) as lake:
-        yield lake
-
-
 def nothing(segments):
     """An account that nobody keeps."""
 

@@ -6,9 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from alphaswarm_rl.core.errors import DataError, LakeError, OptionError
 from alphaswarm_rl.lake.catalog import Lake
@@ -16,41 +14,12 @@ from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver_all, drop
 from alphaswarm_rl.lake.maintenance import expire, status, sweep
 from alphaswarm_rl.lake.tables import KINDS
-from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime.accounting import account_to
-from alphaswarm_rl.settings import LakeSettings, Settings
 from tests.lake.rows import RUN, spool
 from tests.ledger.samples import new_run
 
 OTHER = RUN.replace("1", "a")
 DAY = timedelta(hours=24)
-
-
-@pytest.fixture
-def ledger(settings):
-    with Ledger.open(settings) as ledger:
-        yield ledger
-
-
-@pytest.fixture
-def lake(settings):
-    with Lake(settings) as lake:
-        yield lake
-
-
-@pytest.fixture
-def s3_lake(tmp_path, monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket="bucket")
-    there = LakeSettings(warehouse=f"s3://bucket/{tmp_path.name}", s3_endpoint=endpoint, s3_region="us-east-1")
-    with Lake(Settings(home=tmp_path / "home", lake=there)) as lake:
-        yield lake
-    server.stop()
 
 
 def delivered(lake, ledger, run_id=RUN, segments=3, *, at_once=False):

@@ -6,19 +6,12 @@ import pyarrow as pa
 import pytest
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.delivery import deliver_all
 from alphaswarm_rl.lake.snapshots import read_snapshot, snapshots
 from alphaswarm_rl.lake.tables import arrow_schema
 from tests.lake.rows import RUN, rows, spool
 
 BARS = "market.bars"
-
-
-@pytest.fixture
-def lake(settings):
-    with Lake(settings) as lake:
-        yield lake
 
 
 @pytest.fixture
@@ -68,7 +61,7 @@ def test_a_limit(lake, bars):
         ({"snapshot_id": 7}, "no snapshot 7"),
         ({"as_of": "2001-01-01"}, "2001-01-01"),
         ({"as_of": "2999-01-01"}, "nobody knows yet"),
-        ({"as_of": "yesterday"}, "no time"),
+        ({"as_of": "yesterday"}, "not a date in ISO form"),
         ({"columns": ["clos"]}, "Did you mean 'close'"),
         ({"snapshot_id": 7, "as_of": "2001-01-01"}, "both"),
     ],

@@ -16,7 +16,6 @@ from alphaswarm_rl.lake.plain_files import folder_of
 from alphaswarm_rl.lake.segments import Facts, SegmentWriter
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
-from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.tables import trajectory_refs
 from alphaswarm_rl.runtime.accounting import account_to
 from alphaswarm_rl.settings import LakeSettings, Settings
@@ -24,18 +23,6 @@ from tests.lake.rows import RUN, rows, spool
 from tests.ledger.samples import new_run
 
 ALL = {"store": "iceberg", "train": "all", "sampled_from": None, "undelivered": 0}
-
-
-@pytest.fixture
-def ledger(settings):
-    with Ledger.open(settings) as ledger:
-        yield ledger
-
-
-@pytest.fixture
-def lake(settings):
-    with Lake(settings) as lake:
-        yield lake
 
 
 def open_run(ledger, *, recording=None, status="completed"):

@@ -3,12 +3,10 @@
 import shutil
 from datetime import UTC, datetime
 
-import boto3
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
 
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake import tables
@@ -19,7 +17,7 @@ from alphaswarm_rl.lake.plain_files import folder_of
 from alphaswarm_rl.lake.tables import COLUMNS, KINDS, arrow_schema
 from alphaswarm_rl.lake.views import create_run_views, ensure_duckdb_views, register_run_views, run_view
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.settings import LakeSettings, Settings, TrajectorySettings
+from alphaswarm_rl.settings import Settings, TrajectorySettings
 from tests.lake.rows import RUN, rows, spool
 from tests.ledger.samples import SampleSpec
 
@@ -28,30 +26,9 @@ OTHER = RUN.replace("1", "0")
 
 
 @pytest.fixture
-def lake(settings):
-    with Lake(settings) as lake:
-        yield lake
-
-
-@pytest.fixture
 def connection():
     with duckdb.connect() as connection:
         yield connection
-
-
-@pytest.fixture
-def s3_lake(tmp_path, monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket="bucket")
-    there = LakeSettings(warehouse=f"s3://bucket/{tmp_path.name}", s3_endpoint=endpoint, s3_region="us-east-1")
-    with Lake(Settings(home=tmp_path / "home", lake=there)) as lake:
-        yield lake
-    server.stop()
 
 
 def deliver(lake, *run_ids, **more):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-#: How often a commit is tried, and the longest wait between two tries. Another writer's commit takes about 30 ms.
+#: How often a commit is tried at most, the longest wait between two tries, and for another process to be done.
 COMMIT_TRIES = 100
 _LONGEST_WAIT_S = 2.0
 _LONGEST_TURN_S = 10.0

@@ -1,7 +1,7 @@
 """Segments: the Parquet files that rows of one run, table and phase go into, in order.
 
     <spool>/<run id>/<kind>/<phase>/000003_000000081920.parquet          segment 3; its last row is transition 81,920
-    <table>/data/run_id=<run id>/<phase>/000000-000003_000000081920.parquet      segments 0 to 3, merged
+    <table>/data/run_id=<run id>/<phase>/000000-000003_000000081920.<checksum>.parquet      segments 0 to 3, merged
 
 The name is the key under which rows are delivered exactly once, and what a resumed run drops by. A file's footer tells
 the rest about it: how many rows, their checksum, which episodes. A segment has its name once it is whole and on disk.

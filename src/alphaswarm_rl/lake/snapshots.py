@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.lake.catalog import Lake, explained
+from alphaswarm_rl.market.calendar import moment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,15 +128,16 @@ def _chosen(table: Table, identifier: str, snapshot_id: int | None, as_of: datet
         found = table.snapshot_by_id(snapshot_id)
         why = f"it has no snapshot {snapshot_id}: there never was one, or it expired"
     else:
-        moment = _moment(identifier, as_of)
-        if moment > datetime.now(UTC):
-            why = f"nobody knows yet what it will hold at {moment.isoformat()}"
+        assert as_of is not None
+        instant = moment(as_of).astype("datetime64[ms]")
+        instant_ms = int(instant.astype(np.int64))
+        if instant_ms > datetime.now(UTC).timestamp() * 1000:
+            why = f"nobody knows yet what it will hold at {instant}"
             raise DataError(f"the table {identifier}", why, "Name a time that is past.")
-        instant_ms = int(moment.timestamp() * 1000)
         found = table.snapshot_as_of_timestamp(instant_ms)
-        why = f"it has no snapshot of {moment.isoformat()} or before"
+        why = f"it has no snapshot of {instant} or before"
         if found is not None and _followed_by_a_gap(table, instant_ms):
-            found, why = None, f"the snapshot that was current at {moment.isoformat()} may have expired"
+            found, why = None, f"the snapshot that was current at {instant} may have expired"
     if found is None:
         kept = [f"{row.id} ({row.time.isoformat()})" for row in map(_row, _ordered(table))]
         shown = ", ".join(["...", *kept[-_LISTED:]] if len(kept) > _LISTED else kept)
@@ -152,16 +156,6 @@ def _followed_by_a_gap(table: Table, instant_ms: int) -> bool:
     """Whether the snapshot after the one of that time has lost its parent: another was current in between."""
     following = [table.snapshot_by_id(number) for number in around(table, instant_ms)[1:]]
     return any(snapshot is None or snapshot.parent_snapshot_id is None for snapshot in following)
-
-
-def _moment(identifier: str, as_of: datetime | str | None) -> datetime:
-    try:
-        moment = as_of if isinstance(as_of, datetime) else datetime.fromisoformat(str(as_of))
-    except ValueError as error:
-        raise DataError(
-            f"the table {identifier}", f"{as_of!r} is no time", "Give one like 2024-01-31T16:00:00Z."
-        ) from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _ordered(table: Table) -> list[Snapshot]:

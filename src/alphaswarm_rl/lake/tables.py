@@ -79,7 +79,7 @@ NEVER_NULL = frozenset(
 )
 
 #: Manifests carry no statistics of columns: DuckDB reads those of the files themselves, and planning stays quick. A
-#: commit copies the list of earlier metadata files eighteen times over, so that is short, and the sweep deletes them.
+#: commit copies the list of earlier metadata files many times over, so that is short, and the sweep deletes them.
 PROPERTIES = {
     "write.metadata.metrics.default-mode": "none",
     "write.metadata.previous-versions-max": "3",

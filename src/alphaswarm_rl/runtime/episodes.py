@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
 from alphaswarm_rl.runtime.finite import refuse_not_finite
+from alphaswarm_rl.runtime.passing import WatchedEnv
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Episode:
     portfolio_value: float | None = None
 
 
-class EpisodeTracker(VectorEnv[Any, Any, Any]):
+class EpisodeTracker(WatchedEnv):
     """Passes everything through and keeps count of episodes and transitions.
 
     Args:
@@ -32,15 +32,7 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
     """
 
     def __init__(self, env: AnyVectorEnv) -> None:
-        self.env = env
-        self.num_envs = env.num_envs
-        self.metadata = env.metadata
-        self.render_mode = env.render_mode
-        self.spec = env.spec
-        self.single_observation_space = env.single_observation_space
-        self.single_action_space = env.single_action_space
-        self.observation_space = env.observation_space
-        self.action_space = env.action_space
+        super().__init__(env)
         self.transitions = 0
         self.finished = 0
         self._returns = np.zeros(self.num_envs)
@@ -126,13 +118,3 @@ class EpisodeTracker(VectorEnv[Any, Any, Any]):
         else:
             self.numbers[state.arrays["lengths"] > 0] += 1
         self.mark()
-
-    def close(self, **kwargs: Any) -> None:
-        """Closes the environment."""
-        self.env.close(**kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        # Whatever else an environment offers (action_masks, get_state's inner parts, render) stays reachable.
-        if name.startswith("__") or name == "env":
-            raise AttributeError(name)
-        return getattr(self.env, name)

@@ -34,7 +34,7 @@ class Writer:
     def __init__(self, name: str) -> None:
         self.waited = 0.0
         self._failure: BaseException | None = None
-        self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue(_WAITING)
+        self._queue: queue.Queue[Callable[[], None] | threading.Event | None] = queue.Queue(_WAITING)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -51,7 +51,7 @@ class Writer:
     def wait(self) -> None:
         """Until everything so far is done."""
         done = threading.Event()
-        self._queue.put(done.set)
+        self._queue.put(done)
         began = time.perf_counter()
         done.wait()
         self.waited += time.perf_counter() - began
@@ -69,8 +69,9 @@ class Writer:
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
-            # After a failure nothing more is done, but whoever waits must be answered.
-            if self._failure is None or getattr(work, "__self__", None).__class__ is threading.Event:
+            if isinstance(work, threading.Event):
+                work.set()
+            elif self._failure is None:  # after a failure nothing more is done
                 try:
                     work()
                 except BaseException as error:  # noqa: BLE001  (it is raised in the loop's thread)

@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 from gymnasium import Space, spaces
-from gymnasium.vector import VectorEnv
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, OpenStore, StoreRequest
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.runtime.accounting import account_to
 from alphaswarm_rl.runtime.episodes import EpisodeTracker
 from alphaswarm_rl.runtime.numbering import ALL, Numbering, Sampling
+from alphaswarm_rl.runtime.passing import WatchedEnv
 from alphaswarm_rl.runtime.recorded_rows import RowKey
 from alphaswarm_rl.runtime.recorder import PhaseRecorder, Writer, block_size
 from alphaswarm_rl.settings import Settings
@@ -226,7 +226,7 @@ class Recording:
         return recorder
 
 
-class RecordedEnv(VectorEnv[Any, Any, Any]):
+class RecordedEnv(WatchedEnv):
     """Passes everything through, and tells the recorder of every step.
 
     Args:
@@ -235,16 +235,8 @@ class RecordedEnv(VectorEnv[Any, Any, Any]):
     """
 
     def __init__(self, env: AnyVectorEnv, recorder: PhaseRecorder) -> None:
-        self.env = env
+        super().__init__(env)
         self.recorder = recorder
-        self.num_envs = env.num_envs
-        self.metadata = env.metadata
-        self.render_mode = env.render_mode
-        self.spec = env.spec
-        self.single_observation_space = env.single_observation_space
-        self.single_action_space = env.single_action_space
-        self.observation_space = env.observation_space
-        self.action_space = env.action_space
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts every environment; the episodes in progress end here."""
@@ -257,19 +249,6 @@ class RecordedEnv(VectorEnv[Any, Any, Any]):
         result = self.env.step(actions)
         self.recorder.step(actions, *result)
         return result
-
-    def render(self) -> Any:
-        """The picture of the environment inside."""
-        return self.env.render()
-
-    def close(self, **kwargs: Any) -> None:
-        """Closes the environment."""
-        self.env.close(**kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "env":
-            raise AttributeError(name)
-        return getattr(self.env, name)
 
 
 def _open_store(spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> OpenStore | None:
