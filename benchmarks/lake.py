@@ -3,7 +3,8 @@
     python benchmarks/lake.py [--rows 2048000] [--runs 1000] [--rows-per-run 100000] [--rounds 5] [--json]
 
 Writing: rows of `trajectories` with JSON that does not repeat go through the whole store until all of them are
-committed; beside it `pyarrow.parquet` writes the same tables into one file (zstd, its defaults).
+committed and in the ledger's account; beside it `pyarrow.parquet` writes the same tables into one file (zstd, its
+defaults).
 Reading: views of one run are made and its equity curve is read in order, first out of a tenth of the runs, then out of
 all; beside it DuckDB reads the one file that the curve is in.
 Commits: how many a run of all four tables makes, and how long one takes after ten runs and after all.
@@ -32,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from judging import Line, at_least, at_most, tell
 
-from alphaswarm_rl import Settings
+from alphaswarm_rl import Ledger, RLExperimentSpec, Settings
 from alphaswarm_rl.core.contracts import StoreRequest
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.delivery import deliver
@@ -40,6 +41,7 @@ from alphaswarm_rl.lake.maintenance import expire
 from alphaswarm_rl.lake.segments import Facts, Segment, SegmentWriter
 from alphaswarm_rl.lake.tables import COLUMNS, KINDS, REPEATED, Kind
 from alphaswarm_rl.lake.views import register_run_views
+from alphaswarm_rl.runtime.accounting import account_to
 from alphaswarm_rl.trajectory_stores.iceberg import IcebergTrajectoryStore
 
 #: Rows that the store gets at once, as the recorder hands them over: 64 environments, 1,000 steps.
@@ -103,9 +105,15 @@ def renamed(table: pa.Table, run_id: str) -> pa.Table:
     return table.set_column(0, table.schema.field(0), words)
 
 
-def store_all(settings: Settings, run_id: str, parts: dict[Kind, list[pa.Table]]) -> None:
+def new_run(ledger: Ledger) -> str:
+    """A run that the ledger knows."""
+    spec = RLExperimentSpec.from_data({"name": "lake", "env": {"class": "cartpole"}, "agent": {"class": "random"}})
+    return ledger.create_run(version_id=ledger.persist_spec(spec).id, target="train", seed=0).id
+
+
+def store_all(settings: Settings, ledger: Ledger, run_id: str, parts: dict[Kind, list[pa.Table]]) -> None:
     """Through the whole store, until everything is committed."""
-    request = StoreRequest(run_id, settings, lambda segments: None, lambda: ())
+    request = StoreRequest(run_id, settings, account_to(ledger), lambda: ())
     store = IcebergTrajectoryStore().build(request)
     done = 0
     for block in zip(*parts.values(), strict=True):
@@ -143,13 +151,14 @@ def writing(home: Path, count: int, rounds: int) -> Line:
     whole = pa.concat_tables(parts)
 
     def through_the_store() -> None:
-        run_id = str(uuid.uuid4())
-        store_all(settings, run_id, {"trajectories": [renamed(part, run_id) for part in parts]})
+        run_id = new_run(ledger)
+        store_all(settings, ledger, run_id, {"trajectories": [renamed(part, run_id) for part in parts]})
 
     def plain() -> None:
         pq.write_table(whole, home / "plain.parquet", compression="zstd")
 
-    times = in_turn({"store": through_the_store, "plain": plain}, rounds)
+    with Ledger.open(settings) as ledger:
+        times = in_turn({"store": through_the_store, "plain": plain}, rounds)
     ratio = times["plain"] / times["store"]
     speeds = {name: f"{count / spent / 1e6:.2f} M rows/s" for name, spent in times.items()}
     details = f"{count:,} rows: store {speeds['store']}, plain Parquet {speeds['plain']}"
@@ -158,7 +167,12 @@ def writing(home: Path, count: int, rounds: int) -> Line:
 
 def how_many_commits(home: Path, count: int) -> list[Line]:
     """Snapshots that one run makes in each table; they are numbered, so that expired ones count too."""
-    settings, run_id = Settings(home=home), str(uuid.uuid4())
+    settings = Settings(home=home)
+    with Ledger.open(settings) as ledger:
+        return _how_many_commits(settings, ledger, new_run(ledger), count)
+
+
+def _how_many_commits(settings: Settings, ledger: Ledger, run_id: str, count: int) -> list[Line]:
     parts = {kind: blocks(kind, run_id, count) for kind in KINDS}
 
     def numbers() -> dict[str, int]:
@@ -167,7 +181,7 @@ def how_many_commits(home: Path, count: int) -> list[Line]:
             return {kind: its.last_sequence_number for kind, its in metadata.items()}
 
     before = numbers()
-    spent = seconds(lambda: store_all(settings, run_id, parts))
+    spent = seconds(lambda: store_all(settings, ledger, run_id, parts))
     after = numbers()
     most = count // 1_000_000 + int(spent // 60) + 5
     details = f"one run of {count:,} rows in {spent:.1f} s"

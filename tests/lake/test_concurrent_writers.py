@@ -31,18 +31,19 @@ def writer(settings: Settings, run_id: str, commits: int, start, environ=()) -> 
         expire(lake, [])
 
 
-def _check(settings: Settings, *, writers: int, commits: int) -> None:
+def _check(*homes: Settings, writers: int, commits: int) -> None:
     run_ids = [str(uuid.uuid4()) for _ in range(writers)]
     start = CONTEXT.Barrier(writers)
     processes = [
-        CONTEXT.Process(target=writer, args=(settings, run_id, commits, start, dict(os.environ))) for run_id in run_ids
+        CONTEXT.Process(target=writer, args=(homes[number % len(homes)], run_id, commits, start, dict(os.environ)))
+        for number, run_id in enumerate(run_ids)
     ]
     for process in processes:
         process.start()
     for process in processes:
         process.join(500)
     assert [process.exitcode for process in processes] == [0] * writers
-    with Lake(settings) as lake:
+    with Lake(homes[0]) as lake:
         for run_id in run_ids:
             found = rows_of(lake, run_id)
             for kind in KINDS:
@@ -51,7 +52,8 @@ def _check(settings: Settings, *, writers: int, commits: int) -> None:
                 assert found[kind].select(keys).equals(expected.select(keys)), kind
             assert len(lake.files(lake.identifier("trajectories"), run_id)) == 1
         assert len(lake.files(lake.identifier("trajectories"))) == writers
-        assert list(lake.spool.rglob("*.parquet")) == []
+    for settings in homes:
+        assert list((settings.lake_path / "spool").rglob("*.parquet")) == []
 
 
 def test_no_row_is_lost_or_doubled_on_sqlite(tmp_path):
@@ -72,6 +74,15 @@ def test_no_row_is_lost_or_doubled_on_s3_and_postgresql(remote_settings):
 def test_no_row_of_eight_writers_with_twenty_commits_each_is_lost_or_doubled(request, tmp_path, catalogue):
     url = request.getfixturevalue("new_postgres")() if catalogue == "postgresql" else None
     _check(Settings(home=tmp_path / "home", lake=LakeSettings(catalog_url=url)), writers=8, commits=20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("catalogue", ["sqlite", "postgresql"])
+def test_no_row_of_eight_writers_with_homes_of_their_own_is_lost_or_doubled(request, tmp_path, catalogue):
+    postgresql = catalogue == "postgresql"
+    url = request.getfixturevalue("new_postgres")() if postgresql else f"sqlite:///{tmp_path / 'catalog.db'}"
+    shared = LakeSettings(catalog_url=url, warehouse=str(tmp_path / "warehouse"))
+    _check(*(Settings(home=tmp_path / f"home-{number}", lake=shared) for number in range(8)), writers=8, commits=20)
 
 
 def commits_and_denies(monkeypatch, times):

@@ -53,6 +53,8 @@ def test_columns_come_in_the_order_asked_for(lake, bars):
 
 def test_a_limit(lake, bars):
     assert read_snapshot(lake, BARS, limit=3).num_rows == 3
+    with pytest.raises(DataError, match="below 0"):
+        read_snapshot(lake, BARS, limit=-1)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ ROW_GROUP = 131_072
 _GROUP_BYTES = 32_000_000
 #: Rows that a merge reads at once.
 _READ = 32_768
+#: Half the encoding time of level 1, for files that are a sixth larger.
+_ZSTD_LEVEL = -5
 #: Columns by which readers skip row groups; `run_id` also tells Iceberg the file's partition.
 _STATISTICS = ("run_id", "phase", "env_idx", "episode", "step", "ts")
 
@@ -359,7 +361,7 @@ def _parquet_writer(file: Any, kind: Kind) -> pq.ParquetWriter:
         file,
         schema,
         compression="zstd",
-        compression_level=1,
+        compression_level=_ZSTD_LEVEL,
         use_dictionary=[name for name in REPEATED if name in names],
         column_encoding=encodings,
         write_statistics=[name for name in _STATISTICS if name in names],

@@ -85,6 +85,8 @@ def read_rows(
         raise DataError(
             f"the table {identifier}", "both a snapshot and a time were given", "Give one: the snapshot is exact."
         )
+    if limit is not None and limit < 0:
+        raise DataError(f"a limit of {limit} rows", "it is below 0", "Give 0 or more.")
     with explained(f"the table {identifier}", "See what is there with: rl lake verify."):
         table = _table(lake, identifier)
         chosen = _chosen(table, identifier, snapshot_id, as_of)

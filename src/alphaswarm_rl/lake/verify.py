@@ -7,6 +7,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -236,7 +237,9 @@ def _rows(lake: Lake, run: _Run, files: dict[Kind, list[_File]]) -> list[Finding
             found = flaws(connection, every_episode=every_episode)
         except duckdb.Error as error:
             why = str(error).partition("\n")[0]
-            raise LakeError(f"the rows of run {run.id}", why, f"Check memory and the space in {folder}.") from error
+            room = f"Give it more memory, or room in {Path(folder).parent}: TMPDIR names another folder."
+            remedy = room if isinstance(error, duckdb.OutOfMemoryException) else "Put its files back from a copy."
+            raise LakeError(f"the rows of run {run.id}", why, remedy) from error
     return [_finding(lake, run.row, flaw) for flaw in found]
 
 
