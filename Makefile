@@ -65,6 +65,8 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/env_throughput.py
 	$(BIN)/python benchmarks/lake.py
 	$(BIN)/python benchmarks/recording.py
+	$(BIN)/python benchmarks/models.py
+	$(BIN)/python benchmarks/telemetry.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.
 PEERS := .venv-peers

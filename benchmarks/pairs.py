@@ -110,6 +110,32 @@ def alternate(contestants: dict[str, Callable[[], object]], pairs: int) -> dict[
     return times
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What something costs on top of a bare run.
+
+    Attributes:
+        price: CPU time with it over CPU time without.
+        noise: One bare run over the other.
+        seconds: CPU seconds of a bare run.
+    """
+
+    price: Ratio
+    noise: Ratio
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"with / without {self.price}; A/A {self.noise}; {self.seconds:.1f} CPU s each"
+
+
+def cost(bare: Callable[[], object], priced: Callable[[], object], again: Callable[[], object], pairs: int) -> Cost:
+    """The cost of what `priced` does on top of `bare`; `again` does what `bare` does, in a place of its own."""
+    times = alternate({"bare": bare, "priced": priced, "again": again}, pairs)
+    # Both bare runs stand for that: their mean is less the machine's mood of the moment than one of them.
+    base = [math.sqrt(one * other) for one, other in zip(times["bare"], times["again"], strict=True)]
+    return Cost(ratio(times["priced"], base), ratio(times["again"], times["bare"]), statistics.median(base))
+
+
 def _race(workers: dict[str, _Contestant]) -> dict[str, float]:
     for worker in workers.values():
         worker.connection.send("go")

@@ -14,9 +14,7 @@ Without a word all of them run. `--scale` shortens them.
 from __future__ import annotations
 
 import argparse
-import math
 import multiprocessing
-import statistics
 import sys
 import tempfile
 import threading
@@ -25,8 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pairs as pairs_of
 from judging import Line, at_least, at_most, tell
-from pairs import FEWEST_PAIRS, alternate, machine, ratio
+from pairs import FEWEST_PAIRS, machine
 
 MOST_COST = 1.05
 LEAST_ROWS_PER_S = 1_000_000
@@ -61,9 +60,15 @@ def train(
     """One run; gives the recording's report."""
     from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
     from alphaswarm_rl.ledger import Ledger
-    from alphaswarm_rl.settings import RecordSettings
+    from alphaswarm_rl.settings import LakeSettings, RecordSettings
 
-    settings = Settings(home=home, record=RecordSettings(memory_mb=memory_mb))
+    settings = Settings(
+        home=home,
+        record=RecordSettings(memory_mb=memory_mb),
+        # Contestants that take turns need more time on the clock than alone, where such a run ends before its first
+        # commit by time.
+        lake=LakeSettings(commit_seconds=3600) if agent == "ppo" else LakeSettings(),
+    )
     spec = RLExperimentSpec.from_data(
         {
             "name": f"recording-{name}",
@@ -86,19 +91,13 @@ def train(
 def cost(name: str, timesteps: int, pairs: int) -> Line:
     """CPU time of training, recorded over not recorded."""
     with tempfile.TemporaryDirectory() as folder:
-        times = alternate(
-            {
-                who: partial(train, name, "ppo", timesteps, 8, Path(folder) / who, recorded=who == "recorded")
-                for who in ("bare", "recorded", "bare again")
-            },
-            pairs,
+        bare, recorded, again = (
+            partial(train, name, "ppo", timesteps, 8, Path(folder) / who, recorded=who == "recorded")
+            for who in ("bare", "recorded", "again")
         )
-    # Both runs without recording stand for that: their mean is less the machine's mood of the moment than one of them.
-    bare = [math.sqrt(one * other) for one, other in zip(times["bare"], times["bare again"], strict=True)]
-    price, noise = ratio(times["recorded"], bare), ratio(times["bare again"], times["bare"])
-    seconds = statistics.median(bare)
-    details = f"recorded / not {price}; A/A {noise}; {pairs} pairs of {timesteps:,} steps, {seconds:.1f} CPU s each"
-    return at_most(f"PPO on {name}, upper end", price.high, MOST_COST, details)
+        found = pairs_of.cost(bare, recorded, again, pairs)
+    details = f"{found}; {pairs} pairs of {timesteps:,} steps"
+    return at_most(f"PPO on {name}, upper end", found.price.high, MOST_COST, details)
 
 
 def resident_mb() -> float:

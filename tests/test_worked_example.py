@@ -64,7 +64,7 @@ def test_the_worked_example(rl):
     stages = [event["stage"] for event in events]
     assert stages[:4] == ["start", "data.loaded", "env.built", "agent.built"]
     assert stages[-2:] == ["train.checkpoint", "done"]
-    assert set(stages[4:-1]) == {"train.step", "train.checkpoint", "eval.step"}
+    assert set(stages[4:-1]) == {"train.step", "train.checkpoint", "eval.step", "model.validated"}
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
 
     shown = rl("runs", "show", first["run_id"])

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from alphaswarm_rl.core.component import ComponentConfig, RLComponent
     from alphaswarm_rl.core.errors import AlphaSwarmError
     from alphaswarm_rl.core.refs import build_from_config
+    from alphaswarm_rl.core.tracing import span
     from alphaswarm_rl.core.window import Window
     from alphaswarm_rl.envs.base import BaseRLEnv
     from alphaswarm_rl.envs.making import make_env
     from alphaswarm_rl.ledger import Ledger
     from alphaswarm_rl.market.panel import MarketPanel
     from alphaswarm_rl.runtime import RLRuntime, RunResult
+    from alphaswarm_rl.runtime.policy_server import PolicyServer
     from alphaswarm_rl.settings import Settings
     from alphaswarm_rl.spec import RLExperimentSpec, load_spec, load_specs_from_dir
 
@@ -27,6 +29,7 @@ _HOMES = {
     "ComponentConfig": "alphaswarm_rl.core.component",
     "Ledger": "alphaswarm_rl.ledger",
     "MarketPanel": "alphaswarm_rl.market.panel",
+    "PolicyServer": "alphaswarm_rl.runtime.policy_server",
     "RLComponent": "alphaswarm_rl.core.component",
     "RLExperimentSpec": "alphaswarm_rl.spec",
     "RLRuntime": "alphaswarm_rl.runtime",
@@ -38,6 +41,7 @@ _HOMES = {
     "load_spec": "alphaswarm_rl.spec",
     "load_specs_from_dir": "alphaswarm_rl.spec",
     "make_env": "alphaswarm_rl.envs.making",
+    "span": "alphaswarm_rl.core.tracing",
 }
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "ComponentConfig",
     "Ledger",
     "MarketPanel",
+    "PolicyServer",
     "RLComponent",
     "RLExperimentSpec",
     "RLRuntime",
@@ -58,6 +63,7 @@ __all__ = [
     "load_spec",
     "load_specs_from_dir",
     "make_env",
+    "span",
 ]
 
 

@@ -15,8 +15,15 @@ class StoreSettings(FrozenModel):
     """Where a run's artefacts go."""
 
     backend: Literal["local", "s3", "mlflow", "wandb"] = Field("local", description="Tracking back-end.")
-    tracking_uri: str = Field("http://localhost:5000", description="Address of the tracking server.")
-    experiment_name: str = Field("rl-experiment", description="Experiment name at the tracking server.")
+    tracking_uri: str = Field(
+        "http://localhost:5000", description="Address of the tracker: a server of MLflow or W&B, or s3://bucket/prefix."
+    )
+    experiment_name: str = Field(
+        "rl-experiment", min_length=1, description="Experiment at the tracker, where the spec names none."
+    )
+    delivery_seconds: float = Field(
+        10.0, ge=0, description="Seconds that a run waits at its end for its tracker; the rest is delivered later."
+    )
     run_name: str | None = Field(None, description="A name for the run, stored in its row and shown in listings.")
     model_dir: Path = Field(Path("models"), description="Folder of the checkpoints.")
     checkpoint_freq: int = Field(10_000, ge=1, description="Transitions between two checkpoints of a training run.")
@@ -24,22 +31,40 @@ class StoreSettings(FrozenModel):
 
 
 class RegistrySettings(FrozenModel):
-    """The model registry and its first gates."""
+    """The model registry: where it is, what a model needs, how many are kept."""
 
     enable: bool = Field(True, description="Whether checkpoints enter the model registry.")
     db_path: Path = Field(Path("rl_registry.db"), description="Stand-alone registry file.")
-    min_reward: float | None = Field(None, description="Mean reward a model needs to be validated.")
+    min_reward: float | None = Field(
+        None, description="What the lower bound of a model's mean reward must reach; null: nothing."
+    )
     min_episodes: int = Field(10, ge=1, description="Evaluation episodes a model needs to be validated.")
-    keep_top_n: int | None = Field(10, ge=1, description="How many models are kept.")
-    max_age: int | None = Field(None, ge=1, description="Days after which a model may be pruned.")
+    keep_top_n: int | None = Field(10, ge=1, description="How many models of a scope are kept; null: all.")
+    max_age: int | None = Field(None, ge=1, description="Days after which a model may be pruned; null: never.")
+
+
+class GatesSettings(FrozenModel):
+    """The gates that a model must pass."""
+
+    profile: str = Field("default", min_length=1, description="Profile: which gates a model must pass.")
+    max_dispersion: float = Field(
+        1.0, gt=0, description="Most that returns of episodes may spread, as a multiple of their usual size."
+    )
 
 
 class MetricsSettings(FrozenModel):
     """OpenTelemetry metrics."""
 
     enable: bool = Field(False, description="Whether metrics are exported.")
-    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of metrics.")
-    protocol: Literal["grpc", "http"] = Field("http", description="OTLP protocol.")
+    exporter: Literal["file", "otlp", "prometheus", "none"] | None = Field(
+        None,
+        description="Where metrics go: a file in the home, OTLP, a page that Prometheus scrapes, or nowhere; "
+        "null: OTLP where an endpoint is given, else the file.",
+    )
+    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of metrics; with grpc port 4317.")
+    protocol: Literal["grpc", "http"] = Field("http", description="OTLP protocol of all signals.")
+    prometheus_host: str = Field("localhost", min_length=1, description="Where the page for Prometheus is served.")
+    prometheus_port: int = Field(9464, description="Port of that page; 0 takes a free one.")
     export_interval: int = Field(10, ge=1, description="Seconds between two exports.")
     track_reward: bool = Field(True, description="Whether the reward is exported.")
     track_loss: bool = Field(True, description="Whether the losses are exported.")
@@ -52,8 +77,15 @@ class TracesSettings(FrozenModel):
     """OpenTelemetry traces."""
 
     enable: bool = Field(False, description="Whether traces are exported.")
-    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of traces.")
-    sample_rate: float = Field(1.0, ge=0, le=1, description="Share of traces that is kept.")
+    exporter: Literal["file", "otlp", "none"] | None = Field(
+        None,
+        description="Where traces go: a file in the home, OTLP, or nowhere; "
+        "null: OTLP where an endpoint is given, else the file.",
+    )
+    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of traces; with grpc port 4317.")
+    sample_rate: float = Field(
+        1.0, ge=0, le=1, description="Share of the episodes whose spans are kept, each whole; the run's is always kept."
+    )
     trace_episodes: bool = Field(True, description="Whether an episode is a span.")
     trace_steps: bool = Field(False, description="Whether a step is a span (high volume).")
     trace_evals: bool = Field(True, description="Whether an evaluation is a span.")
@@ -63,7 +95,12 @@ class LogsSettings(FrozenModel):
     """Log lines."""
 
     enable: bool = Field(False, description="Whether log lines are exported by OpenTelemetry.")
-    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of log lines.")
+    exporter: Literal["file", "otlp", "none"] | None = Field(
+        None,
+        description="Where log lines go: a file in the home, OTLP, or nowhere; "
+        "null: OTLP where an endpoint is given, else the file.",
+    )
+    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of log lines; with grpc port 4317.")
     level: Literal["debug", "info", "warn", "error"] = Field("info", description="Least severity that is written.")
 
 
@@ -182,6 +219,7 @@ class Settings(FrozenModel):
     store: StoreSettings = StoreSettings()
     infer: InferSettings = InferSettings()
     registry: RegistrySettings = RegistrySettings()
+    gates: GatesSettings = GatesSettings()
     metrics: MetricsSettings = MetricsSettings()
     traces: TracesSettings = TracesSettings()
     logs: LogsSettings = LogsSettings()
@@ -205,9 +243,19 @@ class Settings(FrozenModel):
         return self.below_home(self.log_dir)
 
     @property
+    def telemetry_path(self) -> Path:
+        """Folder of the files that telemetry is exported to."""
+        return self.below_home(Path("telemetry"))
+
+    @property
     def data_path(self) -> Path:
         """Folder that paths in a spec are relative to."""
         return self.data.root.expanduser().absolute()
+
+    @property
+    def tracking_path(self) -> Path:
+        """Folder of the local tracker, and of what is on its way to others."""
+        return self.below_home(Path("tracking"))
 
     @property
     def lake_path(self) -> Path:
@@ -218,3 +266,10 @@ class Settings(FrozenModel):
     def database_url(self) -> str:
         """URL of the ledger's database."""
         return self.ledger.url or f"sqlite:///{self.below_home(Path('ledger.db'))}"
+
+    @property
+    def registry_url(self) -> str:
+        """URL of the model registry's database: the ledger's where one is named and no registry file is."""
+        if self.ledger.url is not None and "db_path" not in self.registry.model_fields_set:
+            return self.ledger.url
+        return f"sqlite:///{self.below_home(self.registry.db_path)}"

@@ -32,7 +32,7 @@ def test_debug_shows_the_traceback(rl):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("runs", "list", "--limit", "x"), ("train", "--gama", "1"), ("nonsense",), ("evaluate",), ("runs", "show")],
+    [("runs", "list", "--limit", "x"), ("train", "--gama", "1"), ("nonsense",), ("replay",), ("runs", "show")],
 )
 def test_usage_errors_are_json_too(rl, arguments):
     answer = rl(*arguments, "--json")

@@ -73,11 +73,11 @@ def test_help_documents_the_exit_codes(rl):
         assert code in out
 
 
-def test_options_that_wait_for_a_part_are_not_shown_and_yet_explained(rl, random_spec):
-    assert "--tracking-uri" not in rl("train", "--help").out
+def test_an_option_that_would_do_nothing_is_refused_with_the_reason(rl, random_spec):
+    assert "--tracking-uri" in rl("train", "--help").out
     answer = rl("train", random_spec, "--tracking-uri", "http://localhost:1")
     assert answer.code == 2
-    assert "not part of this version" in answer.err
+    assert "the back-end local writes plain files" in answer.err
 
 
 def test_an_unknown_command_proposes_the_nearest(rl):

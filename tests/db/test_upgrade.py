@@ -58,7 +58,7 @@ def test_rows_of_the_first_revision_are_kept_and_get_the_new_columns(first: Engi
     upgrade(first)
     with Ledger.open(settings) as ledger:
         run = ledger.run("run-0001")
-        assert (run.seed, run.result_summary, run.recording) == (7, {"reward": 1.5}, {})
+        assert (run.seed, run.result_summary, run.recording, run.trace_id) == (7, {"reward": 1.5}, {}, None)
         assert (run.created_at, ledger.version("version").payload) == (NOON, {"slug": "cartpole"})
         curve, steps = sorted(ledger.refs(), key=lambda ref: ref.first_step is not None)
         for ref in (curve, steps):

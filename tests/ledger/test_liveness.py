@@ -13,10 +13,10 @@ from sqlalchemy import update
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.db.engine import write
+from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import Ledger, process
 from alphaswarm_rl.ledger.process import Holder, is_alive, process_start, this_process
 from alphaswarm_rl.ledger.tables import runs
-from alphaswarm_rl.ledger.types import utc_now
 from tests.ledger.samples import new_run
 
 CHILD = """

@@ -122,17 +122,17 @@
   options.rl.store.backend = lib.mkOption {
     type = lib.types.enum [ "local" "s3" "mlflow" "wandb" ];
     default = "local";
-    description = "Tracking back-end. Waits for experiment tracking.";
+    description = "Tracking back-end.";
   };
   options.rl.store.trackingUri = lib.mkOption {
     type = lib.types.str;
     default = "http://localhost:5000";
-    description = "Address of the tracking server. Waits for experiment tracking.";
+    description = "Address of the tracker: a server of MLflow or W&B, or s3://bucket/prefix.";
   };
   options.rl.store.experimentName = lib.mkOption {
     type = lib.types.str;
     default = "rl-experiment";
-    description = "Experiment name at the tracking server. Waits for experiment tracking.";
+    description = "Experiment at the tracker, where the spec names none.";
   };
   options.rl.store.runName = lib.mkOption {
     type = lib.types.nullOr lib.types.str;
@@ -154,129 +154,170 @@
     default = 3;
     description = "How many of a run's newest checkpoints are kept; the best one is too.";
   };
+  options.rl.store.deliverySeconds = lib.mkOption {
+    type = lib.types.float;
+    default = 10.0;
+    description = "Seconds that a run waits at its end for its tracker; the rest is delivered later.";
+  };
   # Registry: Model metadata & validation. Model → Metadata (Information)
   options.rl.registry.enable = lib.mkOption {
     type = lib.types.bool;
     default = true;
-    description = "Whether checkpoints enter the model registry. Waits for the model registry.";
+    description = "Whether checkpoints enter the model registry.";
   };
   options.rl.registry.dbPath = lib.mkOption {
     type = lib.types.str;
     default = "rl_registry.db";
-    description = "Stand-alone registry file. Waits for the model registry.";
+    description = "Stand-alone registry file.";
   };
   options.rl.registry.minReward = lib.mkOption {
     type = lib.types.nullOr lib.types.float;
     default = null;
-    description = "Mean reward a model needs to be validated. Waits for the model registry.";
+    description = "What the lower bound of a model's mean reward must reach; null: nothing.";
   };
   options.rl.registry.minEpisodes = lib.mkOption {
     type = lib.types.int;
     default = 10;
-    description = "Evaluation episodes a model needs to be validated. Waits for the model registry.";
+    description = "Evaluation episodes a model needs to be validated.";
   };
   options.rl.registry.keepTopN = lib.mkOption {
     type = lib.types.nullOr lib.types.int;
     default = 10;
-    description = "How many models are kept. Waits for the model registry.";
+    description = "How many models of a scope are kept; null: all.";
   };
   options.rl.registry.maxAge = lib.mkOption {
     type = lib.types.nullOr lib.types.int;
     default = null;
-    description = "Days after which a model may be pruned. Waits for the model registry.";
+    description = "Days after which a model may be pruned; null: never.";
   };
   # Metrics: Runtime telemetry (reward, loss). Step → Metrics (Signal)
   options.rl.metrics.enable = lib.mkOption {
     type = lib.types.bool;
     default = false;
-    description = "Whether metrics are exported. Waits for telemetry.";
+    description = "Whether metrics are exported.";
   };
   options.rl.metrics.endpoint = lib.mkOption {
     type = lib.types.str;
     default = "http://localhost:4318";
-    description = "OTLP endpoint of metrics. Waits for telemetry.";
+    description = "OTLP endpoint of metrics; with grpc port 4317.";
   };
   options.rl.metrics.protocol = lib.mkOption {
     type = lib.types.enum [ "grpc" "http" ];
     default = "http";
-    description = "OTLP protocol. Waits for telemetry.";
+    description = "OTLP protocol of all signals.";
+  };
+  options.rl.metrics.exporter = lib.mkOption {
+    type = lib.types.nullOr (lib.types.enum [ "file" "otlp" "prometheus" "none" ]);
+    default = null;
+    description = "Where metrics go: a file in the home, OTLP, a page that Prometheus scrapes, or nowhere; null: OTLP where an endpoint is given, else the file.";
+  };
+  options.rl.metrics.prometheusHost = lib.mkOption {
+    type = lib.types.str;
+    default = "localhost";
+    description = "Where the page for Prometheus is served.";
+  };
+  options.rl.metrics.prometheusPort = lib.mkOption {
+    type = lib.types.int;
+    default = 9464;
+    description = "Port of that page; 0 takes a free one.";
   };
   options.rl.metrics.exportInterval = lib.mkOption {
     type = lib.types.int;
     default = 10;
-    description = "Seconds between two exports. Waits for telemetry.";
+    description = "Seconds between two exports.";
   };
   options.rl.metrics.trackReward = lib.mkOption {
     type = lib.types.bool;
     default = true;
-    description = "Whether the reward is exported. Waits for telemetry.";
+    description = "Whether the reward is exported.";
   };
   options.rl.metrics.trackLoss = lib.mkOption {
     type = lib.types.bool;
     default = true;
-    description = "Whether the losses are exported. Waits for telemetry.";
+    description = "Whether the losses are exported.";
   };
   options.rl.metrics.trackEntropy = lib.mkOption {
     type = lib.types.bool;
     default = true;
-    description = "Whether the entropy is exported. Waits for telemetry.";
+    description = "Whether the entropy is exported.";
   };
   options.rl.metrics.trackFps = lib.mkOption {
     type = lib.types.bool;
     default = true;
-    description = "Whether transitions per second are exported. Waits for telemetry.";
+    description = "Whether transitions per second are exported.";
   };
   options.rl.metrics.granularity = lib.mkOption {
     type = lib.types.enum [ "step" "episode" ];
     default = "episode";
-    description = "One point per step or per episode. Waits for telemetry.";
+    description = "One point per step or per episode.";
   };
   # Traces: Episode/step spans. Episode → Trace (Signal)
   options.rl.traces.enable = lib.mkOption {
     type = lib.types.bool;
     default = false;
-    description = "Whether traces are exported. Waits for telemetry.";
+    description = "Whether traces are exported.";
   };
   options.rl.traces.endpoint = lib.mkOption {
     type = lib.types.str;
     default = "http://localhost:4318";
-    description = "OTLP endpoint of traces. Waits for telemetry.";
+    description = "OTLP endpoint of traces; with grpc port 4317.";
+  };
+  options.rl.traces.exporter = lib.mkOption {
+    type = lib.types.nullOr (lib.types.enum [ "file" "otlp" "none" ]);
+    default = null;
+    description = "Where traces go: a file in the home, OTLP, or nowhere; null: OTLP where an endpoint is given, else the file.";
   };
   options.rl.traces.sampleRate = lib.mkOption {
     type = lib.types.float;
     default = 1.0;
-    description = "Share of traces that is kept. Waits for telemetry.";
+    description = "Share of the episodes whose spans are kept, each whole; the run's is always kept.";
   };
   options.rl.traces.traceEpisodes = lib.mkOption {
     type = lib.types.bool;
     default = true;
-    description = "Whether an episode is a span. Waits for telemetry.";
+    description = "Whether an episode is a span.";
   };
   options.rl.traces.traceSteps = lib.mkOption {
     type = lib.types.bool;
     default = false;
-    description = "Whether a step is a span (high volume). Waits for telemetry.";
+    description = "Whether a step is a span (high volume).";
   };
   options.rl.traces.traceEvals = lib.mkOption {
     type = lib.types.bool;
     default = true;
-    description = "Whether an evaluation is a span. Waits for telemetry.";
+    description = "Whether an evaluation is a span.";
   };
   # Logs: Structured events. Event → Log (Signal)
   options.rl.logs.enable = lib.mkOption {
     type = lib.types.bool;
     default = false;
-    description = "Whether log lines are exported by OpenTelemetry. Waits for telemetry.";
+    description = "Whether log lines are exported by OpenTelemetry.";
   };
   options.rl.logs.endpoint = lib.mkOption {
     type = lib.types.str;
     default = "http://localhost:4318";
-    description = "OTLP endpoint of log lines. Waits for telemetry.";
+    description = "OTLP endpoint of log lines; with grpc port 4317.";
+  };
+  options.rl.logs.exporter = lib.mkOption {
+    type = lib.types.nullOr (lib.types.enum [ "file" "otlp" "none" ]);
+    default = null;
+    description = "Where log lines go: a file in the home, OTLP, or nowhere; null: OTLP where an endpoint is given, else the file.";
   };
   options.rl.logs.level = lib.mkOption {
     type = lib.types.enum [ "debug" "info" "warn" "error" ];
     default = "info";
     description = "Least severity that is written.";
+  };
+  # Gates: What a model must pass. Evidence → Verdicts (Information)
+  options.rl.gates.profile = lib.mkOption {
+    type = lib.types.str;
+    default = "default";
+    description = "Profile: which gates a model must pass.";
+  };
+  options.rl.gates.maxDispersion = lib.mkOption {
+    type = lib.types.float;
+    default = 1.0;
+    description = "Most that returns of episodes may spread, as a multiple of their usual size.";
   };
   # Data: Market data. Source → Panel (Information)
   options.rl.data.root = lib.mkOption {

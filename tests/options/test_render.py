@@ -101,7 +101,6 @@ def test_rows_have_every_column():
     assert len(listed) == len(OPTIONS)
     assert {len(row) for row in listed} == {len(COLUMNS)}
     assert listed[0][:5] == ("env.envId", "text", "CartPole-v1", "RL_ENV_ID", "--env-id")
-    assert rows(FEATURES[8])[0][-1].endswith("Waits for the model registry.")
 
 
 def test_markdown_has_one_row_per_option_and_escaped_bars():

@@ -93,12 +93,23 @@ ALIASES = {
     "RL_METRICS_PROTOCOL": "metrics.protocol",
     "RL_TRACES_ENDPOINT": "traces.endpoint",
     "RL_LOGS_ENDPOINT": "logs.endpoint",
+    "RL_METRICS_EXPORTER": "metrics.exporter",
+    "RL_TRACES_EXPORTER": "traces.exporter",
+    "RL_LOGS_EXPORTER": "logs.exporter",
 }
 
 # Rows of our own, by the rule.
 OURS = {
+    "gates.profile",
+    "gates.maxDispersion",
+    "metrics.exporter",
+    "metrics.prometheusHost",
+    "metrics.prometheusPort",
+    "traces.exporter",
+    "logs.exporter",
     "infer.threads",
     "store.keepLast",
+    "store.deliverySeconds",
     "data.root",
     "record.train",
     "record.maxRows",
@@ -188,7 +199,7 @@ def test_features_have_the_documented_signatures():
         ("Traces", "Episode → Trace", "Signal"),
         ("Logs", "Event → Log", "Signal"),
     ]
-    assert [feature.name for feature in FEATURES][12:] == ["Data", "Trajectory", "Record", "Lake", "Home"]
+    assert [feature.name for feature in FEATURES][12:] == ["Gates", "Data", "Trajectory", "Record", "Lake", "Home"]
     assert [option for feature in FEATURES for option in options_of(feature)] == list(OPTIONS)
 
 

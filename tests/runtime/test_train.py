@@ -20,7 +20,7 @@ def test_a_run_tells_its_whole_story_in_order(train, ledger):
     seen = stages(ledger, result.run_id)
     assert seen[:4] == ["start", "data.loaded", "env.built", "agent.built"]
     assert seen[-2:] == ["train.checkpoint", "done"]
-    assert set(seen[4:-1]) == {"train.step", "train.checkpoint", "eval.step"}
+    assert set(seen[4:-1]) == {"train.step", "train.checkpoint", "eval.step", "model.validated"}
     assert [event.seq for event in ledger.events(result.run_id)] == list(range(1, len(seen) + 1))
 
 
@@ -307,7 +307,7 @@ def test_dates_for_an_environment_without_dates_are_refused(settings):
 
 def test_a_part_that_is_not_there_is_refused_before_anything_is_written(settings):
     with pytest.raises(PartNotHere):
-        RLRuntime(tiny(mlflow={"experiment": "x"}), settings)
+        RLRuntime(tiny(extras={"a": 1}), settings)
     assert not settings.home.exists()
 
 

@@ -91,9 +91,6 @@ def test_a_spec_cannot_change():
         ("training: {extras: {a: 1}}", "declares keys"),
         ("evaluation: {extras: {a: 1}}", "declares keys"),
         ("extras: {a: 1}", "declares keys"),
-        ("mlflow: {experiment: x}", "experiment tracking"),
-        ("mlflow: {register_model_as: x}", "experiment tracking"),
-        ("mlflow: {tags: {a: b}}", "experiment tracking"),
     ],
 )
 def test_a_field_whose_part_is_not_there_is_refused(field, part):
@@ -161,7 +158,7 @@ def test_no_evaluation_is_zero_episodes_and_then_no_best_model_is_sought():
 
 def test_at_its_default_a_waiting_field_does_no_harm():
     refuse_absent(load(MINIMAL))
-    assert {field.path for field in waiting_fields()} >= {"mlflow.tags", "ensembler"}
+    assert {field.path for field in waiting_fields()} >= {"extras", "ensembler"}
 
 
 @pytest.mark.parametrize("missing", ["env", "agent"])

@@ -9,7 +9,19 @@ from typing import NoReturn
 
 from alphaswarm_rl.cli.root import rl
 
-__all__ = ["evaluate_main", "infer_main", "main", "options_main", "rl", "train_main"]
+__all__ = [
+    "evaluate_main",
+    "infer_main",
+    "load_best_main",
+    "main",
+    "options_main",
+    "registry_add_main",
+    "registry_list_main",
+    "registry_load_main",
+    "registry_validate_main",
+    "rl",
+    "train_main",
+]
 
 
 def main() -> NoReturn:
@@ -30,6 +42,31 @@ def evaluate_main() -> NoReturn:
 def infer_main() -> NoReturn:
     """`rl-infer`, which is `rl infer`."""
     _run("infer")
+
+
+def load_best_main() -> NoReturn:
+    """`rl-load-best`, which is `rl infer --load-best`."""
+    _run("infer", "--load-best")
+
+
+def registry_list_main() -> NoReturn:
+    """`rl-registry-list`, which is `rl models list`."""
+    _run("models", "list")
+
+
+def registry_validate_main() -> NoReturn:
+    """`rl-registry-validate`, which is `rl models validate`."""
+    _run("models", "validate")
+
+
+def registry_add_main() -> NoReturn:
+    """`rl-registry-add`, which is `rl models add`."""
+    _run("models", "add")
+
+
+def registry_load_main() -> NoReturn:
+    """`rl-registry-load`, which is `rl models load`."""
+    _run("models", "load")
 
 
 def options_main() -> NoReturn:

@@ -51,11 +51,17 @@ def say_spec(session: Session, effective: EffectiveSpec) -> None:
         session.notice(notice)
 
 
-def give_result(session: Session, result: RunResult) -> None:
-    """Gives the answer of a run; a halted one ends the command with the exit code that says so."""
+def give_result(session: Session, result: RunResult, **more: Any) -> None:
+    """Gives the answer of a run; a halted one ends the command with the exit code that says so.
+
+    Args:
+        session: This call.
+        result: The answer.
+        **more: What else there is to say.
+    """
     for notice in result.notices:
         session.notice(notice)
-    session.answer(result.as_dict(), pairs(_rows(result)))
+    session.answer({**result.as_dict(), **more}, pairs({**_rows(result), **more}))
     if result.status == "halted":
         raise click.exceptions.Exit(HALTED)
 

@@ -13,11 +13,13 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns, size
-from alphaswarm_rl.cli.verb import lake_options, verb
+from alphaswarm_rl.cli.verb import lake_options, registry_options, verb
 from alphaswarm_rl.core.errors import OptionError, RunError
 
 if TYPE_CHECKING:
     from alphaswarm_rl.ledger import Ledger, RunRow
+    from alphaswarm_rl.models.registry import ModelRegistry
+    from alphaswarm_rl.models.rows import ModelRow
     from alphaswarm_rl.settings import Settings
 
 _LIVE = ("pending", "running")
@@ -34,31 +36,39 @@ class Leftover:
     bytes: int
 
 
-@verb("rm", table=lake_options())
+@verb("rm", table=[*lake_options(), *registry_options()])
 @click.argument("run")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint.")
+@click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint, or a model is deployed.")
 def rm(session: Session, run: str, yes: bool, force: bool) -> None:
     """Remove a run's files and recorded steps; its row stays, marked removed.
 
     Its steps leave their tables at once, and the disk with rl lake expire and rl lake sweep.
 
-    A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from.
+    A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from, or whose models
+    are in production, aliased or protected. Its models are archived.
 
     Args:
         session: This call.
         run: The run's id, the beginning of it, or latest.
         yes: Whether nobody is asked.
-        force: Whether runs that stand on its checkpoint do not count.
+        force: Whether runs that stand on its checkpoint, and deployed models, do not count.
     """
     from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.models.registry import ModelRegistry
     from alphaswarm_rl.runtime.accounting import refuse_other_tables
     from alphaswarm_rl.runtime.checkpoints import CheckpointStore
+    from alphaswarm_rl.runtime.tracking_observer import journal_folder
+    from alphaswarm_rl.tracking.waiting import forget
 
     settings = session.settings
-    with Ledger.open(settings) as ledger:
+    with Ledger.open(settings) as ledger, ModelRegistry.open(settings) as registry:
         row = ledger.run(run)
-        _refuse(ledger, row, settings.models_path / row.id, force=force)
+        folder = settings.models_path / row.id
+        _refuse(ledger, row, folder, force=force)
+        models = registry.at(folder)
+        if not force:
+            _refuse_deployed(registry, row, models)
         refuse_other_tables(settings, ledger, row)
         _confirm(f"Remove the files of run {row.id}?", yes=yes)
         # Steps go before the mark: should the lake not answer, the run is as it was and can be removed again.
@@ -66,7 +76,10 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
         ledger.drop_refs(row.id)
         # The files go after it: should their deletion be cut short, `rl runs gc` knows that the rest may go.
         ledger.mark_removed(row.id)
+        for model in models:
+            registry.archive(model.id, because="its run was removed")
     freed += CheckpointStore(settings.models_path).remove(row.id)
+    freed += forget(journal_folder(settings), row.id)
     for path in _other_files(settings, row.id):
         freed += path.stat().st_size
         path.unlink()
@@ -76,11 +89,13 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
     )
 
 
-@verb("gc")
+@verb("gc", table=registry_options())
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def gc(session: Session, dry_run: bool, yes: bool) -> None:
     """Remove half-written checkpoints, and those of removed and unknown runs.
+
+    Checkpoints of models that are in production, aliased or protected stay; other models of theirs are archived.
 
     Args:
         session: This call.
@@ -88,13 +103,20 @@ def gc(session: Session, dry_run: bool, yes: bool) -> None:
         yes: Whether nobody is asked.
     """
     from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.models.registry import ModelRegistry
 
     settings = session.settings
     # The folders are looked at before the ledger: a run that starts in between is in neither list.
     folders = _run_folders(settings.models_path)
     with Ledger.open(settings) as ledger:
         rows = {row.id: row for row in ledger.runs(limit=None, include_removed=True)}
-    leftovers = [leftover for folder in folders for leftover in _leftovers(folder, rows.get(folder.name))]
+    with ModelRegistry.open(settings) as registry:
+        leftovers = [
+            leftover
+            for folder in folders
+            for leftover in _leftovers(folder, rows.get(folder.name))
+            if not _deployed(registry, registry.at(leftover.path))
+        ]
     if not dry_run and leftovers:
         if not any(folder.name in rows for folder in folders):
             raise RunError(
@@ -103,8 +125,11 @@ def gc(session: Session, dry_run: bool, yes: bool) -> None:
                 "Name theirs with --db-url, or delete the folder by hand.",
             )
         _confirm(f"Remove {len(leftovers)} folders?", yes=yes)
-        for leftover in leftovers:
-            shutil.rmtree(leftover.path)
+        with ModelRegistry.open(settings) as registry:
+            for leftover in leftovers:
+                for model in registry.at(leftover.path):
+                    registry.archive(model.id, because=leftover.why)
+                shutil.rmtree(leftover.path)
     total = sum(leftover.bytes for leftover in leftovers)
     document = {"dry_run": dry_run, "bytes": total, "folders": [vars(leftover) for leftover in leftovers]}
     lines = columns(("FOLDER", "WHY", "SIZE"), [(item.path, item.why, size(item.bytes)) for item in leftovers])
@@ -121,6 +146,25 @@ def _refuse(ledger: Ledger, row: RunRow, folder: Path, *, force: bool) -> None:
     if users and not force:
         raise RunError(
             what, f"its checkpoint is what {', '.join(users)} was judged by", "Remove those first, or give --force."
+        )
+
+
+def _deployed(registry: ModelRegistry, models: list[ModelRow]) -> list[ModelRow]:
+    """Those of the models that somebody counts on."""
+    return [
+        model
+        for model in models
+        if model.deployment_status == "production" or model.protected or registry.aliases(model.id)
+    ]
+
+
+def _refuse_deployed(registry: ModelRegistry, row: RunRow, models: list[ModelRow]) -> None:
+    deployed = _deployed(registry, models)
+    if deployed:
+        raise RunError(
+            f"run {row.id}",
+            f"model {', '.join(str(model.id) for model in deployed)} of it is in production, aliased or protected",
+            "Promote another first, or give --force: its models are archived.",
         )
 
 

@@ -19,8 +19,10 @@ from alphaswarm_rl.options.click_options import TableOption, given, option_param
 
 #: Rows of the table that every command takes.
 _EVERYWHERE = ("home.folder", "home.dbUrl", "logs.level")
+#: Rows that only `rl models prune` heeds.
+_PRUNING = ("registry.keepTopN", "registry.maxAge")
 #: Rows that change nothing about judging a policy.
-_TRAINING_ONLY = ("infer.modelPath", "store.checkpointFreq", "store.keepLast", "home.episodeRate")
+_TRAINING_ONLY = ("infer.modelPath", "store.checkpointFreq", "store.keepLast", "home.episodeRate", *_PRUNING)
 #: Rows that say where the tables of recorded steps are, and what they are called.
 _LAKE = (
     "lake.catalogUrl",
@@ -79,7 +81,7 @@ def verb(
 
 def training_options() -> list[click.Option]:
     """The options of a command that runs a spec; those that wait for a part are refused with the reason, not shown."""
-    return [_hidden(param, param.row.part is not None) for param in _rows(without=("infer.modelPath",))]
+    return [_hidden(param, param.row.part is not None) for param in _rows(without=("infer.modelPath", *_PRUNING))]
 
 
 def judging_table() -> list[click.Option]:
@@ -89,13 +91,18 @@ def judging_table() -> list[click.Option]:
 
 def inference_options() -> list[click.Option]:
     """The options of a command that answers with a policy and runs nothing."""
-    taken = ("infer.modelPath", "infer.device", "infer.threads")
+    taken = ("infer.modelPath", "infer.device", "infer.threads", "registry.dbPath")
     return [param for param in _rows() if param.row.key in taken]
 
 
 def lake_options() -> list[click.Option]:
     """The options of a command that works on the tables of recorded steps."""
     return [param for param in _rows() if param.row.key in _LAKE]
+
+
+def registry_options(*more: str) -> list[click.Option]:
+    """The options of a command that works on the model registry: where it is, and those rows of the table."""
+    return [param for param in _rows() if param.row.key in ("registry.dbPath", *more)]
 
 
 def stored_version_options(*arguments: str, trains: bool = False) -> list[click.Option]:
@@ -108,7 +115,7 @@ def stored_version_options(*arguments: str, trains: bool = False) -> list[click.
         trains: Whether it trains; otherwise what only training heeds is not among them.
     """
     taken = {key for argument, key in RUN_ARGUMENTS.items() if argument in arguments}
-    rows = _rows(without=("infer.modelPath", "store.runName") if trains else _TRAINING_ONLY)
+    rows = _rows(without=("infer.modelPath", "store.runName", *_PRUNING) if trains else _TRAINING_ONLY)
     for param in rows:
         if param.row.key in taken:
             param.help = f"{param.row.description} [ENV {param.row.env[0]}; default as the run, or its version, has it]"

@@ -88,10 +88,22 @@ class CheckpointError(AlphaSwarmError):
     exit_code = 1
 
 
+class ModelError(AlphaSwarmError):
+    """A model that the registry does not know, refuses, or cannot trust the file of."""
+
+
+class TelemetryError(AlphaSwarmError):
+    """Telemetry that cannot be had as it is asked for."""
+
+
 class LakeError(AlphaSwarmError):
     """The lake cannot be written to or read from, or does not hold what it should."""
 
     exit_code = 1
+
+
+class TrackingError(AlphaSwarmError):
+    """A tracker that cannot be used as the settings ask for it."""
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, select, update
 
 from alphaswarm_rl.db.engine import lock_table, read, write
+from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import ComponentRow
 from alphaswarm_rl.ledger.statements import checked, new_id
 from alphaswarm_rl.ledger.tables import components
-from alphaswarm_rl.ledger.types import utc_now
 
 _OURS = ("id", "fingerprint", "created_at", "updated_at")
 

@@ -6,11 +6,11 @@ from sqlalchemy import Connection, Engine, select, update
 
 from alphaswarm_rl.core.errors import LedgerError
 from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import runs
 from alphaswarm_rl.ledger.rows import HaltLogRow, HaltRow
 from alphaswarm_rl.ledger.statements import insert_for
 from alphaswarm_rl.ledger.tables import kill_switch, kill_switch_log
-from alphaswarm_rl.ledger.types import utc_now
 
 EVERYTHING = "*"
 

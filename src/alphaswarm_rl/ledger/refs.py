@@ -12,10 +12,10 @@ from sqlalchemy import Connection, Engine, Table, and_, bindparam, delete, selec
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import RefRow
 from alphaswarm_rl.ledger.statements import new_id
 from alphaswarm_rl.ledger.tables import equity_curve_refs, runs, trajectory_refs, versions
-from alphaswarm_rl.ledger.types import utc_now
 
 EQUITY = "equity_curves"
 

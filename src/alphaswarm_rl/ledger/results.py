@@ -9,10 +9,10 @@ from typing import Any, Literal
 from sqlalchemy import Engine, and_, delete, select
 
 from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import EpisodeRow, EvaluationRow
 from alphaswarm_rl.ledger.statements import checked, new_id
 from alphaswarm_rl.ledger.tables import episodes, equity_curve_refs, evaluations, trajectory_refs
-from alphaswarm_rl.ledger.types import utc_now
 
 EvaluationPhase = Literal["validation", "evaluate", "replay"]
 

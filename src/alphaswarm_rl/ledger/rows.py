@@ -97,6 +97,7 @@ class RunRow(Row):
     halt_reason: str | None
     mlflow_run_id: str | None
     experiment_id: str | None
+    trace_id: str | None
     mean_reward: float | None
     total_reward: float | None
     sharpe: float | None

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, select, update
 
 from alphaswarm_rl.core.errors import RunError, nearest
 from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import specs
 from alphaswarm_rl.ledger.liveness import LIVE, reconcile
 from alphaswarm_rl.ledger.process import Holder, this_process
@@ -15,7 +16,6 @@ from alphaswarm_rl.ledger.rows import RunRow
 from alphaswarm_rl.ledger.statements import checked, database_now, nearest_id, new_id
 from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.ledger.tables import specs as specs_table
-from alphaswarm_rl.ledger.types import utc_now
 
 RESUMABLE = ("interrupted", "halted", "failed")
 ENDED = ("completed", *RESUMABLE)

@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Engine, func, select, update
 
 from alphaswarm_rl.core.errors import LedgerError, nearest
 from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import tables
 from alphaswarm_rl.ledger.rows import SpecRow, VersionRow
 from alphaswarm_rl.ledger.statements import insert_for, nearest_id, new_id
-from alphaswarm_rl.ledger.types import utc_now
 
 
 class PersistableSpec(Protocol):

@@ -11,7 +11,7 @@ from uuid import uuid4
 from sqlalchemy import Connection, Table, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from alphaswarm_rl.ledger.types import utc_now
+from alphaswarm_rl.db.types import utc_now
 
 
 def new_id() -> str:

@@ -18,7 +18,7 @@ from sqlalchemy import (
     text,
 )
 
-from alphaswarm_rl.ledger.types import Json, Number, UtcTime, Whole
+from alphaswarm_rl.db.types import Json, Number, UtcTime, Whole
 
 metadata = MetaData(
     naming_convention={
@@ -115,6 +115,8 @@ runs = Table(
     Column("halt_reason", Text),
     Column("mlflow_run_id", Text),
     Column("experiment_id", Text),
+    # The trace that telemetry tells it as.
+    Column("trace_id", String(32)),
     Column("mean_reward", Number),
     Column("total_reward", Number),
     Column("sharpe", Number),

@@ -89,7 +89,10 @@ def _from_environ(option: Option, environ: Mapping[str, str]) -> Given | None:
         return None
     for name in foreign:
         if environ.get(name):
-            return Given(option, parse(option, environ[name], f"ENV {name}"), f"ENV {name}")
+            try:
+                return Given(option, parse(option, environ[name], f"ENV {name}"), f"ENV {name}")
+            except OptionError:
+                continue  # a value that other programs understand and we do not
     return None
 
 

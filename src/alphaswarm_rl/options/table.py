@@ -15,6 +15,7 @@ from alphaswarm_rl.options.types import (
     INTEGER,
     INTEGERS,
     NUMBER,
+    PROTOCOL,
     SCIENTIFIC,
     SEED,
     STRATEGY,
@@ -39,6 +40,7 @@ FEATURES = (
     Feature("Metrics", "Runtime telemetry (reward, loss)", "Step → Metrics", "Signal", "METRICS"),
     Feature("Traces", "Episode/step spans", "Episode → Trace", "Signal", "TRACES"),
     Feature("Logs", "Structured events", "Event → Log", "Signal", "LOGS"),
+    Feature("Gates", "What a model must pass", "Evidence → Verdicts", "Information", "GATES"),
     Feature("Data", "Market data", "Source → Panel", "Information", "DATA"),
     Feature("Trajectory", "Step-by-step tables", "Step → Rows", "Information", "TRAJECTORY"),
     Feature("Record", "What is recorded of a run", "Run → Steps", "Information", "RECORD"),
@@ -46,9 +48,6 @@ FEATURES = (
     Feature("Home", "Home folder & ledger", "Run → Ledger", "Information", "HOME"),
 )
 
-_TRACKING = "experiment tracking"
-_REGISTRY = "the model registry"
-_TELEMETRY = "telemetry"
 
 _by_name = {feature.name: feature for feature in FEATURES}
 
@@ -67,7 +66,9 @@ def _spec(
     return Option(feature, name, "spec", path, default, _env_names(feature, name, env), flag, type_, description)
 
 
-def _setting(feature: str, name: str, flag: str, path: str, *env: str, part: str | None = None) -> Option:
+def _setting(
+    feature: str, name: str, flag: str, path: str, *env: str, part: str | None = None, type_: OptionType | None = None
+) -> Option:
     model: Any = Settings
     *sections, last = path.split(".")
     for section in sections:
@@ -81,7 +82,7 @@ def _setting(feature: str, name: str, flag: str, path: str, *env: str, part: str
         default=field.default,
         env=_env_names(feature, name, env),
         flag=flag,
-        type=type_of(field.annotation),
+        type=type_ or type_of(field.annotation),
         description=field.description,
         part=part,
     )
@@ -132,43 +133,48 @@ _SETTINGS_OPTIONS = (
     _setting("Infer", "modelPath", "--model-path", "infer.model_path", "RL_INFER_MODEL_PATH"),
     _setting("Infer", "device", "--device", "infer.device", "RL_INFER_DEVICE"),
     _setting("Infer", "threads", "--threads", "infer.threads"),
-    _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND", part=_TRACKING),
-    _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI", part=_TRACKING),
-    _setting("Store", "experimentName", "--experiment-name", "store.experiment_name", part=_TRACKING),
+    _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND"),
+    _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI"),
+    _setting("Store", "experimentName", "--experiment-name", "store.experiment_name"),
     _setting("Store", "runName", "--run-name", "store.run_name"),
     _setting("Store", "modelDir", "--model-dir", "store.model_dir", "RL_STORE_MODEL_DIR"),
     _setting("Store", "checkpointFreq", "--checkpoint-freq", "store.checkpoint_freq", "RL_STORE_CHECKPOINT_FREQ"),
     _setting("Store", "keepLast", "--keep-last", "store.keep_last"),
-    _setting("Registry", "enable", "--registry", "registry.enable", part=_REGISTRY),
-    _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB", part=_REGISTRY),
-    _setting("Registry", "minReward", "--min-reward", "registry.min_reward", part=_REGISTRY),
-    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", part=_REGISTRY),
-    _setting("Registry", "keepTopN", "--keep-top-n", "registry.keep_top_n", part=_REGISTRY),
-    _setting("Registry", "maxAge", "--max-age", "registry.max_age", part=_REGISTRY),
-    _setting("Metrics", "enable", "--metrics", "metrics.enable", part=_TELEMETRY),
-    _setting("Metrics", "endpoint", "--metrics-endpoint", "metrics.endpoint",
-             "OTEL_EXPORTER_OTLP_ENDPOINT", part=_TELEMETRY),
-    _setting("Metrics", "protocol", "--metrics-protocol", "metrics.protocol",
-             "OTEL_EXPORTER_OTLP_PROTOCOL", part=_TELEMETRY),
-    _setting("Metrics", "exportInterval", "--metrics-interval", "metrics.export_interval",
-             "RL_METRICS_INTERVAL", part=_TELEMETRY),
-    _setting("Metrics", "trackReward", "--track-reward", "metrics.track_reward", part=_TELEMETRY),
-    _setting("Metrics", "trackLoss", "--track-loss", "metrics.track_loss", part=_TELEMETRY),
-    _setting("Metrics", "trackEntropy", "--track-entropy", "metrics.track_entropy", part=_TELEMETRY),
-    _setting("Metrics", "trackFps", "--track-fps", "metrics.track_fps", part=_TELEMETRY),
-    _setting("Metrics", "granularity", "--metrics-granularity", "metrics.granularity", part=_TELEMETRY),
-    _setting("Traces", "enable", "--traces", "traces.enable", part=_TELEMETRY),
-    _setting("Traces", "endpoint", "--traces-endpoint", "traces.endpoint",
-             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", part=_TELEMETRY),
-    _setting("Traces", "sampleRate", "--trace-sample-rate", "traces.sample_rate", part=_TELEMETRY),
-    _setting("Traces", "traceEpisodes", "--trace-episodes", "traces.trace_episodes",
-             "RL_TRACES_EPISODES", part=_TELEMETRY),
-    _setting("Traces", "traceSteps", "--trace-steps", "traces.trace_steps", "RL_TRACES_STEPS", part=_TELEMETRY),
-    _setting("Traces", "traceEvals", "--trace-evals", "traces.trace_evals", "RL_TRACES_EVALS", part=_TELEMETRY),
-    _setting("Logs", "enable", "--logs", "logs.enable", part=_TELEMETRY),
-    _setting("Logs", "endpoint", "--logs-endpoint", "logs.endpoint",
-             "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", part=_TELEMETRY),
+    _setting("Store", "deliverySeconds", "--delivery-seconds", "store.delivery_seconds"),
+    _setting("Registry", "enable", "--registry", "registry.enable"),
+    _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB"),
+    _setting("Registry", "minReward", "--min-reward", "registry.min_reward"),
+    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes"),
+    _setting("Registry", "keepTopN", "--keep-top-n", "registry.keep_top_n"),
+    _setting("Registry", "maxAge", "--max-age", "registry.max_age"),
+    _setting("Metrics", "enable", "--metrics", "metrics.enable"),
+    _setting("Metrics", "endpoint", "--metrics-endpoint", "metrics.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+    _setting("Metrics", "protocol", "--metrics-protocol", "metrics.protocol", "OTEL_EXPORTER_OTLP_PROTOCOL",
+             type_=PROTOCOL),
+    _setting("Metrics", "exporter", "--metrics-exporter", "metrics.exporter", "OTEL_METRICS_EXPORTER"),
+    _setting("Metrics", "prometheusHost", "--prometheus-host", "metrics.prometheus_host",
+             "OTEL_EXPORTER_PROMETHEUS_HOST"),
+    _setting("Metrics", "prometheusPort", "--prometheus-port", "metrics.prometheus_port",
+             "OTEL_EXPORTER_PROMETHEUS_PORT"),
+    _setting("Metrics", "exportInterval", "--metrics-interval", "metrics.export_interval", "RL_METRICS_INTERVAL"),
+    _setting("Metrics", "trackReward", "--track-reward", "metrics.track_reward"),
+    _setting("Metrics", "trackLoss", "--track-loss", "metrics.track_loss"),
+    _setting("Metrics", "trackEntropy", "--track-entropy", "metrics.track_entropy"),
+    _setting("Metrics", "trackFps", "--track-fps", "metrics.track_fps"),
+    _setting("Metrics", "granularity", "--metrics-granularity", "metrics.granularity"),
+    _setting("Traces", "enable", "--traces", "traces.enable"),
+    _setting("Traces", "endpoint", "--traces-endpoint", "traces.endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+    _setting("Traces", "exporter", "--traces-exporter", "traces.exporter", "OTEL_TRACES_EXPORTER"),
+    _setting("Traces", "sampleRate", "--trace-sample-rate", "traces.sample_rate"),
+    _setting("Traces", "traceEpisodes", "--trace-episodes", "traces.trace_episodes", "RL_TRACES_EPISODES"),
+    _setting("Traces", "traceSteps", "--trace-steps", "traces.trace_steps", "RL_TRACES_STEPS"),
+    _setting("Traces", "traceEvals", "--trace-evals", "traces.trace_evals", "RL_TRACES_EVALS"),
+    _setting("Logs", "enable", "--logs", "logs.enable"),
+    _setting("Logs", "endpoint", "--logs-endpoint", "logs.endpoint", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"),
+    _setting("Logs", "exporter", "--logs-exporter", "logs.exporter", "OTEL_LOGS_EXPORTER"),
     _setting("Logs", "level", "--log-level", "logs.level"),
+    _setting("Gates", "profile", "--gates-profile", "gates.profile"),
+    _setting("Gates", "maxDispersion", "--max-dispersion", "gates.max_dispersion"),
     _setting("Data", "root", "--data-root", "data.root"),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
              "ALPHASWARM_RL_TRAJECTORY_NAMESPACE"),

@@ -115,6 +115,12 @@ def _strategy(value: Any) -> str:
     return _one_of(word, _STRATEGIES)
 
 
+def _protocol(value: Any) -> str:
+    # OpenTelemetry writes what is carried over HTTP too.
+    word = str(value).strip().lower()
+    return "http" if word == "http/protobuf" else _one_of(word, _PROTOCOLS)
+
+
 def _one_of(value: Any, choices: tuple[str, ...]) -> str:
     for choice in choices:
         if str(value).lower() == choice.lower():
@@ -147,6 +153,7 @@ def or_null(type_: OptionType) -> OptionType:
 
 
 _STRATEGIES = ("none", "running", "fixed")
+_PROTOCOLS = ("grpc", "http")
 
 TEXT = OptionType("text", "a text", "lib.types.str", _text)
 #: Text in Nix too: its own path type takes absolute paths alone, and ours are read as below the home folder.
@@ -167,6 +174,7 @@ SEED = OptionType(
     "integer | random", "an integer, random", 'lib.types.either lib.types.int (lib.types.enum [ "random" ])', _seed
 )
 STRATEGY = choice(*_STRATEGIES, read=_strategy)
+PROTOCOL = choice(*_PROTOCOLS, read=_protocol)
 
 _PLAIN = {str: TEXT, int: INTEGER, float: NUMBER, bool: BOOLEAN, Path: PATH}
 

@@ -27,6 +27,8 @@ SCHEMA_VERSION = 1
 _ARRAYS = "state.safetensors"
 _MANIFEST = "checkpoint.json"
 _UNFINISHED = ".unfinished-"
+#: How folders begin that hold no run's checkpoints but a model from elsewhere.
+ADDED = "added-"
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
-from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.runtime.events import EventBus, Sink, file_sink, ledger_sink, log_sink
 from alphaswarm_rl.runtime.halting import HaltWatcher, halt_on_signals
+from alphaswarm_rl.runtime.observers import Observers, Watched, observing
 from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS
 from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import RLExperimentSpec
 
 
 class RunFailed(RunError):
@@ -57,10 +58,13 @@ class RunScope:
     run: RunRow
     bus: EventBus
     watcher: HaltWatcher
+    observers: Observers
 
 
 @contextmanager
-def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[Sink]) -> Iterator[RunScope]:
+def run_scope(
+    ledger: Ledger, run: RunRow, spec: RLExperimentSpec, settings: Settings, sinks: Sequence[Sink]
+) -> Iterator[RunScope]:
     """Surrounds the work of one run: whatever happens inside, the row and the events tell it."""
     bus = EventBus(
         run.id,
@@ -70,28 +74,39 @@ def run_scope(ledger: Ledger, run: RunRow, settings: Settings, sinks: Sequence[S
     with (
         HaltWatcher(ledger, run.id, settings.ledger, checks=run.halt_checks) as watcher,
         halt_on_signals(watcher),
-        span("run", run_id=run.id, target=run.target),
+        ExitStack() as observed,
+        # Observers hear of an error before they are closed; one that cannot be opened is an error itself.
+        _told(ledger, run, bus, watcher),
     ):
-        try:
-            yield RunScope(run, bus, watcher)
-        except KeyboardInterrupt:
-            ledger.finish_run(run.id, "halted", halt_reason="interrupted at once", halt_checks=watcher.checks)
-            bus.emit("halted", reason="interrupted at once")
+        observers = observed.enter_context(observing(Watched(run, spec, settings, ledger, bus)))
+        bus.trace_id = observers.trace_id
+        bus.add(observers.event)
+        yield RunScope(run, bus, watcher, observers)
+
+
+@contextmanager
+def _told(ledger: Ledger, run: RunRow, bus: EventBus, watcher: HaltWatcher) -> Iterator[None]:
+    """Has the row and the events tell of an error."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        ledger.finish_run(run.id, "halted", halt_reason="interrupted at once", halt_checks=watcher.checks)
+        bus.emit("halted", reason="interrupted at once")
+        raise
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}"
+        ledger.finish_run(run.id, "failed", error=reason, halt_checks=watcher.checks)
+        bus.emit("error", error=reason, traceback=traceback.format_exc())
+        if isinstance(error, AlphaSwarmError):
+            error.add_note(run.id)
             raise
-        except (Exception, SystemExit) as error:
-            reason = f"{type(error).__name__}: {error}"
-            ledger.finish_run(run.id, "failed", error=reason, halt_checks=watcher.checks)
-            bus.emit("error", error=reason, traceback=traceback.format_exc())
-            if isinstance(error, AlphaSwarmError):
-                error.add_note(run.id)
-                raise
-            failed = RunFailed(
-                f"run {run.id}",
-                f"it failed with {reason}",
-                f"See: rl runs events {run.id}; --debug shows the traceback.",
-            )
-            failed.add_note(run.id)
-            raise failed from error
+        failed = RunFailed(
+            f"run {run.id}",
+            f"it failed with {reason}",
+            f"See: rl runs events {run.id}; --debug shows the traceback.",
+        )
+        failed.add_note(run.id)
+        raise failed from error
 
 
 def finish(ledger: Ledger, scope: RunScope, *, metrics: dict[str, Any], timesteps: int, **columns: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from alphaswarm_rl.runtime.passing import WatchedEnv
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode."""
+    """One finished episode; `began_ns` and `ended_ns` are by the clock, and no checkpoint has them."""
 
     number: int
     env_idx: int
@@ -22,6 +23,8 @@ class Episode:
     reward: float
     length: int
     portfolio_value: float | None = None
+    began_ns: int = 0
+    ended_ns: int = 0
 
 
 class EpisodeTracker(WatchedEnv):
@@ -41,6 +44,7 @@ class EpisodeTracker(WatchedEnv):
         self.lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._episodes: list[Episode] = []
         self._recent: list[float] = []
+        self._began = [time.time_ns()] * self.num_envs
         self.mark()
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -48,6 +52,7 @@ class EpisodeTracker(WatchedEnv):
         self._returns[:] = 0
         self.numbers[self.lengths > 0] += 1
         self.lengths[:] = 0
+        self._began = [time.time_ns()] * self.num_envs
         return self.env.reset(seed=seed, options=options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -61,10 +66,15 @@ class EpisodeTracker(WatchedEnv):
         ended = terminated | truncated
         if ended.any():
             values = infos.get("portfolio_value")
+            now = time.time_ns()
             for index in np.flatnonzero(ended):
                 reward, length = float(self._returns[index]), int(self.lengths[index])
                 value = None if values is None else float(values[index])
-                self._episodes.append(Episode(self.finished, int(index), self.transitions, reward, length, value))
+                times = self._began[index], now
+                self._episodes.append(
+                    Episode(self.finished, int(index), self.transitions, reward, length, value, *times)
+                )
+                self._began[index] = now
                 self._recent.append(reward)
                 self.finished += 1
             del self._recent[:-100]

@@ -23,6 +23,7 @@ STAGES = (
     "train.step",
     "train.checkpoint",
     "eval.step",
+    "model.validated",
     "done",
     "error",
     "halted",
@@ -38,10 +39,14 @@ class Event:
     stage: str
     ts: datetime
     payload: Mapping[str, Any]
+    #: The trace that the run is told as, where it is.
+    trace_id: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The event as JSON."""
-        return {"run_id": self.run_id, "seq": self.seq, "stage": self.stage, "ts": self.ts.isoformat(), **self.payload}
+        traced = {} if self.trace_id is None else {"trace_id": self.trace_id}
+        head = {"run_id": self.run_id, "seq": self.seq, "stage": self.stage, "ts": self.ts.isoformat(), **traced}
+        return {**head, **self.payload}
 
 
 class Sink(Protocol):
@@ -63,14 +68,19 @@ class EventBus:
 
     def __init__(self, run_id: str, *, first_seq: int, sinks: list[Sink]) -> None:
         self.run_id = run_id
+        self.trace_id: str | None = None
         self._next = first_seq
         self._sinks = sinks
+
+    def add(self, sink: Sink) -> None:
+        """One more sink, for what comes from now on."""
+        self._sinks.append(sink)
 
     def emit(self, stage: str, **payload: Any) -> None:
         """Sends one event."""
         if stage not in STAGES:
             raise ValueError(f"unknown stage {stage!r}")
-        event = Event(self.run_id, self._next, stage, datetime.now(UTC), payload)
+        event = Event(self.run_id, self._next, stage, datetime.now(UTC), payload, self.trace_id)
         self._next += 1
         for sink in self._sinks:
             sink(event)
@@ -85,9 +95,11 @@ def ledger_sink(ledger: Ledger) -> Sink:
     return store
 
 
-_LEVELS = {
+#: How an event is logged; what is not here is for those who debug.
+LEVELS = {
     "train.checkpoint": logging.INFO,
     "eval.step": logging.INFO,
+    "model.validated": logging.INFO,
     "done": logging.INFO,
     "halted": logging.WARNING,
     "error": logging.ERROR,
@@ -100,7 +112,7 @@ SPREAD = ("std_reward", "min_reward", "max_reward")
 
 def log_sink(event: Event) -> None:
     """Writes an event as a log line: checkpoints, evaluations and the end at info, the rest at debug."""
-    level = _LEVELS.get(event.stage, logging.DEBUG)
+    level = LEVELS.get(event.stage, logging.DEBUG)
     if _log.isEnabledFor(level):
         hidden = {"traceback", *(SPREAD if event.payload.get("episodes") == 1 else ())}
         if event.stage == "done":

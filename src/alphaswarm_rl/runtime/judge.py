@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.runtime.building import load_preprocessing, training_windows
 from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
+from alphaswarm_rl.runtime.observers import Judged
 from alphaswarm_rl.runtime.opening import (
     RunContext,
     TrainedOn,
@@ -89,7 +91,7 @@ def judge(
         checkpoint=None if loaded is None else loaded.checkpoint,
         timesteps=0 if loaded is None else loaded.checkpoint.timesteps,
     )
-    with run_scope(ledger, run, context.settings, context.sinks) as scope:
+    with run_scope(ledger, run, context.spec, context.settings, context.sinks) as scope:
         _roll_out(context, ledger, scope, loaded, window, arguments, verb)
     return result_of(ledger.run(run.id))
 
@@ -153,33 +155,26 @@ def _roll_out(
             learner.set_state(loaded.states["learner"])
             load_preprocessing(env, loaded.states.get("preprocessing"))
         scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device)
+        scope.observers.built(env, builder.agent.rl_alias)
         started = datetime.now(UTC)
         recorded = recording.judge(env, verb, episodes=episodes, timesteps=run.timesteps)
-        evaluation = evaluate_learner(
-            learner,
-            recorded,
-            episodes=episodes,
-            deterministic=deterministic,
-            in_sample=builder.in_sample(window, trained),
-            seed=derived_seed(run.seed, "evaluate"),
-            dates=builder.dates_played(env, window),
-            halt=scope.watcher,
-            record_frames=judged.render,
-        )
+        with span("evaluate", phase=verb):
+            evaluation = evaluate_learner(
+                learner,
+                recorded,
+                episodes=episodes,
+                deterministic=deterministic,
+                in_sample=builder.in_sample(window, trained),
+                seed=derived_seed(run.seed, "evaluate"),
+                dates=builder.dates_played(env, window),
+                halt=scope.watcher,
+                record_frames=judged.render,
+            )
         recording.finish(compact=True)
     if evaluation is not None:
-        record_evaluation(
-            ledger,
-            scope.bus,
-            run.id,
-            evaluation,
-            phase=verb,
-            timesteps=run.timesteps,
-            seed=run.seed,
-            deterministic=deterministic,
-            checkpoint_sha256=run.checkpoint_sha256,
-            started=started,
-        )
+        checkpoint = None if loaded is None else loaded.checkpoint
+        judged_now = Judged(evaluation, verb, run.timesteps, run.seed, deterministic, checkpoint, started)
+        record_evaluation(ledger, scope.bus, scope.observers, run.id, judged_now)
     metrics = run_metrics(context, run, evaluation)
     in_sample = None if evaluation is None else evaluation.in_sample
     finish(ledger, scope, metrics=metrics, timesteps=run.timesteps, in_sample=in_sample)

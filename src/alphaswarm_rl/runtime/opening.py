@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,8 +22,10 @@ from alphaswarm_rl.runtime.fingerprints import code_fingerprint, machine_fingerp
 from alphaswarm_rl.runtime.media import save_gif
 from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.rollout import Evaluation
+from alphaswarm_rl.runtime.tracking_description import destination_for
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
+from alphaswarm_rl.telemetry.routes import routes
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,8 @@ def check_request(context: RunContext, window: Window) -> None:
     builder = context.builder(seed=0, device="cpu")
     builder.env.notices()  # resolves its name
     builder.refuse_window(window)
+    destination_for(context.spec, context.settings)
+    routes(context.settings, os.environ)  # an address of telemetry that is none
     if context.frames and builder.data is None:
         raise RunError(
             f"the frames {', '.join(sorted(context.frames))}",

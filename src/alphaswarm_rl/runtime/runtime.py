@@ -27,7 +27,7 @@ __all__ = ["RLRuntime", "RunFailed", "RunResult"]
 
 #: One verb at a time in a process: torch's threads and the global generators that Stable-Baselines3 draws from are the
 #: process's, and two runs that shared them would not repeat themselves. Runs side by side are processes.
-_one_at_a_time = threading.RLock()
+one_at_a_time = threading.RLock()
 
 
 class RLRuntime:
@@ -105,14 +105,14 @@ class RLRuntime:
             seed: Seed of this run; `random` draws one and pins it; None takes the spec's.
         """
         refuse_verb(self.spec, "train")
-        with _one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             return training.train(self._context, ledger, seed=seed)
 
     def resume(self) -> RunResult:
         """Goes on with an interrupted, halted or failed training run, in its own row, from its last checkpoint."""
         if self._run is None:
             raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
-        with _one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             return training.resume(self._context, ledger, self._run.id)
 
     def evaluate(
@@ -177,7 +177,7 @@ class RLRuntime:
         self, verb: judging.JudgingVerb, run: str | None, arguments: judging.Arguments, *, strict: bool
     ) -> RunResult:
         refuse_verb(self.spec, verb)
-        with _one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
             parent = self._run if run is None else latest_for(ledger, verb) if run == "latest" else ledger.run(run)
             return judging.judge(self._context, ledger, verb, parent, arguments, strict=strict)
 

@@ -65,7 +65,7 @@ def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | Non
         windows["validation"] = training.validation_window
     if judges:
         windows["evaluation"] = judged.window
-    with run_scope(ledger, run, context.settings, context.sinks) as scope:
+    with run_scope(ledger, run, context.spec, context.settings, context.sinks) as scope:
         builder = start(context, ledger, scope, windows, others=training_windows(training), judges=judges)
         loaded = None if stopped is None else _last_checkpoint(stopped)
         if loaded is not None:
@@ -77,6 +77,7 @@ def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | Non
             scope.bus.emit("env.built", **describe_env(tracker))
             learner = builder.build_learner(tracker, training=True)
             scope.bus.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device, resume=learner.resume)
+            scope.observers.built(tracker, builder.agent.rl_alias)
             with context.record(ledger, run) as recording:
                 _train_and_judge(context, ledger, scope, builder, tracker, learner, recording, stopped, loaded)
     return result_of(ledger.run(run.id))
@@ -120,6 +121,7 @@ def _train_and_judge(
         settings=context.settings,
         progress=progress,
         recording=recording,
+        observers=scope.observers,
     )
     with closing(session):
         if stopped is None or loaded is None:
@@ -127,7 +129,7 @@ def _train_and_judge(
         else:
             _restore(context, ledger, session, stopped, loaded)
         with progress.counting_from(learner.timesteps) if progress is not None else nullcontext():
-            learner.train(recording.train(env, learner.observation), total, session)
+            learner.train(scope.observers.watch(recording.train(env, learner.observation)), total, session)
             if progress is not None:
                 progress.update(env.transitions, env.mean_reward, force=True)
         if env.transitions != learner.timesteps:

@@ -19,6 +19,7 @@ from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, Loade
 from alphaswarm_rl.runtime.episodes import Episode, EpisodeTracker
 from alphaswarm_rl.runtime.events import EventBus
 from alphaswarm_rl.runtime.halting import HaltWatcher
+from alphaswarm_rl.runtime.observers import Judged, RunObserver
 from alphaswarm_rl.runtime.progress import ProgressBar
 from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS, Evaluation, evaluate_learner
@@ -43,6 +44,7 @@ class TrainingSession:
         settings: How often to save, how much to keep.
         progress: The bar, if anybody looks.
         recording: Where steps go.
+        observers: Who else is told.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class TrainingSession:
         settings: Settings,
         progress: ProgressBar | None,
         recording: Recording,
+        observers: RunObserver,
     ) -> None:
         self.builder = builder
         self.spec = builder.spec
@@ -72,6 +75,7 @@ class TrainingSession:
         self.settings = settings
         self.progress = progress
         self.recording = recording
+        self.observers = observers
         self.decided = recording.decided
         self.checkpoint: Checkpoint | None = None
         self.best: Checkpoint | None = None
@@ -107,6 +111,7 @@ class TrainingSession:
         self.recording.release()
         self._metrics.update(metrics)
         done = self.learner.timesteps
+        self.observers.boundary(done, metrics)
         if done >= self._next_log:
             self.log()
             self._next_log = _next_multiple(done, self._log_every)
@@ -145,6 +150,7 @@ class TrainingSession:
         self._episodes_from = self.env.transitions
         if not episodes:
             return
+        self.observers.episodes(episodes)
         if len(episodes) * 1000 > self.settings.ledger.episode_rate * span_of_batch:
             rows = [_aggregate(episodes)]
         else:
@@ -203,11 +209,16 @@ class TrainingSession:
             checkpoint_sha256=self.checkpoint.sha256,
             halt_checks=self.watcher.checks,
         )
-        self.store.prune(self.run_id, keep_last=self.settings.store.keep_last, held=self._held())
+        self.observers.saved(self.checkpoint)
+        gone = self.store.prune(self.run_id, keep_last=self.settings.store.keep_last, held=self._held())
+        if gone:
+            self.observers.pruned(gone)
         return self.checkpoint
 
     def _held(self) -> list[Path]:
-        held = [Path(run.checkpoint or "") for run in self.ledger.standing_on(str(self.store.root / self.run_id))]
+        folder = self.store.root / self.run_id
+        standing = [Path(run.checkpoint or "") for run in self.ledger.standing_on(str(folder))]
+        held = [*standing, *self.observers.held(folder)]
         return held if self.best is None else [*held, self.best.path]
 
     def announce(self, checkpoint: Checkpoint | None, **more: Any) -> None:
@@ -299,18 +310,18 @@ class TrainingSession:
             )
         if evaluation is None:
             return None
-        record_evaluation(
-            self.ledger,
-            self.bus,
-            self.run_id,
+        # The last checkpoint is of an earlier policy where this one has none yet.
+        saved = self.checkpoint if self.checkpoint and self.checkpoint.timesteps == self.learner.timesteps else None
+        judged = Judged(
             evaluation,
-            phase=phase,
-            timesteps=self.learner.timesteps,
-            seed=self.builder.seed,
-            deterministic=self.spec.evaluation.deterministic,
-            checkpoint_sha256=None if self.checkpoint is None else self.checkpoint.sha256,
-            started=started,
+            phase,
+            self.learner.timesteps,
+            self.builder.seed,
+            self.spec.evaluation.deterministic,
+            saved,
+            started,
         )
+        record_evaluation(self.ledger, self.bus, self.observers, self.run_id, judged)
         return evaluation
 
     def close(self) -> None:
@@ -319,39 +330,28 @@ class TrainingSession:
             self._validation_env.close()
 
 
-def record_evaluation(
-    ledger: Ledger,
-    bus: EventBus,
-    run_id: str,
-    evaluation: Evaluation,
-    *,
-    phase: EvaluationPhase,
-    timesteps: int,
-    seed: int,
-    deterministic: bool,
-    checkpoint_sha256: str | None,
-    started: datetime,
-) -> None:
+def record_evaluation(ledger: Ledger, bus: EventBus, observers: RunObserver, run_id: str, judged: Judged) -> None:
     """Writes an evaluation's row and its event."""
-    metrics = evaluation.metrics
+    evaluation, metrics = judged.evaluation, judged.evaluation.metrics
     ledger.add_evaluation(
         run_id,
-        phase=phase,
-        timesteps=timesteps,
-        seed=seed,
+        phase=judged.phase,
+        timesteps=judged.timesteps,
+        seed=judged.seed,
         episodes=metrics["episodes"],
-        deterministic=deterministic,
+        deterministic=judged.deterministic,
         in_sample=evaluation.in_sample,
-        checkpoint_sha256=checkpoint_sha256,
+        checkpoint_sha256=None if judged.checkpoint is None else judged.checkpoint.sha256,
         mean_reward=metrics["mean_reward"],
         std_reward=metrics["std_reward"],
         mean_length=metrics["mean_length"],
         **{name: metrics.get(name) for name in PORTFOLIO_COLUMNS},
         metrics={**metrics, "returns": list(evaluation.returns), "lengths": list(evaluation.lengths)},
-        started_at=started,
+        started_at=judged.started,
         ended_at=datetime.now(UTC),
     )
-    bus.emit("eval.step", phase=phase, timesteps=timesteps, **metrics)
+    bus.emit("eval.step", phase=judged.phase, timesteps=judged.timesteps, **metrics)
+    observers.judged(judged)
 
 
 def _next_multiple(done: int, every: int) -> int:

@@ -1,0 +1,102 @@
+"""What telemetry costs: CPU time of training with metrics, traces per episode and logs, over training without.
+
+    python benchmarks/telemetry.py [cartpole] [steps] [--scale 1.0] [--pairs 11] [--json]
+
+cartpole: PPO of Stable-Baselines3 on CartPole with all three signals on, written to files, and without, in turn, in CPU
+time of the whole process with all its threads. Nothing is recorded in either. The upper end of the ratio's 90 %
+interval may be 1.03.
+steps: the same with a span for every step of every environment. It is allowed to cost, and says what.
+
+Without a word both run. `--scale` shortens them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pairs as pairs_of
+from judging import Line, at_most, tell
+from pairs import FEWEST_PAIRS, Ratio, machine
+
+MOST_COST = 1.03
+
+#: Transitions of one training: opening and the last flush cost the same for any length.
+TIMESTEPS = {"cartpole": 100_000, "steps": 20_000}
+PPO = {"n_steps": 256, "batch_size": 64, "n_epochs": 10, "learning_rate": 3e-4}
+PARTS = ("cartpole", "steps")
+
+
+def train(timesteps: int, home: Path, *, told: bool, steps: bool) -> None:
+    """One run."""
+    from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
+
+    on = {"enable": told}
+    settings = Settings.model_validate(
+        {
+            "home": home,
+            "registry": {"enable": False},
+            "metrics": on,
+            "traces": {**on, "trace_steps": steps},
+            "logs": on,
+        }
+    )
+    spec = RLExperimentSpec.from_data(
+        {
+            "name": "telemetry-cartpole",
+            "env": {"class": "cartpole"},
+            "agent": {"class": "ppo", "kwargs": PPO},
+            "training": {"total_timesteps": timesteps, "n_envs": 8, "seed": 0},
+            "trajectory_store": {"enabled": False},
+        }
+    )
+    run = RLRuntime(spec, settings).train()
+    if run.status != "completed":
+        raise SystemExit(f"run {run.run_id} is {run.status}")
+
+
+def spans_in(home: Path) -> int:
+    """How many spans the file has: nothing was lost, and nothing was left out."""
+    lines = (home / "telemetry" / "traces.jsonl").read_text().splitlines()
+    return sum(line.count('"spanId"') for line in lines)
+
+
+def cost(timesteps: int, pairs: int, *, steps: bool) -> tuple[Ratio, str]:
+    """CPU time of training, told over not told, and what it comes from."""
+    with tempfile.TemporaryDirectory() as folder:
+        bare, told, again = (
+            partial(train, timesteps, Path(folder) / who, told=who == "told", steps=steps and who == "told")
+            for who in ("bare", "told", "again")
+        )
+        found = pairs_of.cost(bare, told, again, pairs)
+        spans = spans_in(Path(folder) / "told") // (pairs + 1)  # one round warms up
+    if steps and spans < timesteps:
+        raise SystemExit(f"only {spans:,} spans of {timesteps:,} steps arrived")
+    return found.price, f"{found}; {spans:,} spans a run; {pairs} pairs of {timesteps:,} steps"
+
+
+def main() -> int:
+    """Measures and judges."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=PARTS, default=PARTS, metavar="part", help=", ".join(PARTS))
+    parser.add_argument("--scale", type=float, default=1.0, help="of all lengths")
+    parser.add_argument("--pairs", type=int, default=FEWEST_PAIRS)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.pairs < FEWEST_PAIRS:
+        parser.error(f"an interval needs at least {FEWEST_PAIRS} pairs")
+    lines: list[Line] = []
+    if "cartpole" in arguments.parts:
+        price, details = cost(int(TIMESTEPS["cartpole"] * arguments.scale), arguments.pairs, steps=False)
+        lines.append(at_most("PPO on cartpole, upper end", price.high, MOST_COST, details))
+    if "steps" in arguments.parts:
+        price, details = cost(int(TIMESTEPS["steps"] * arguments.scale), arguments.pairs, steps=True)
+        lines.append(Line("a span per step, median", price.median, "is told", True, details))
+    return tell(machine(), lines, as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""`rl models validate`."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import click
+
+from alphaswarm_rl.cli.models_looking import verdicts
+from alphaswarm_rl.cli.reporting import BROKEN
+from alphaswarm_rl.cli.session import Session
+from alphaswarm_rl.cli.verb import registry_options, verb
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.models import ModelRow
+    from alphaswarm_rl.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+_GATES = ("registry.minReward", "registry.minEpisodes", "gates.profile", "gates.maxDispersion")
+
+
+@verb("validate", table=registry_options(*_GATES))
+@click.argument("model", metavar="ID", type=int)
+def validate(session: Session, model: int) -> None:
+    """Put a model through the gates.
+
+    What each gate said, and what it saw, is kept. Ends with exit code 1 when the model did not pass.
+
+    Args:
+        session: This call.
+        model: The model's id.
+    """
+    from alphaswarm_rl.models import ModelRegistry
+    from alphaswarm_rl.telemetry.telling import telling
+
+    settings = session.settings
+    with telling(settings), ModelRegistry.open(settings) as registry:
+        row = registry.validate(model, curve=_curve(settings, registry.get(model)))
+        failed = [check.gate for check in row.checks if not check.passed]
+        said = f"did not pass {', '.join(failed)}" if failed else "passed"
+        # A validation in a run is an event of the run.
+        _log.info("model %d: it %s (profile %s)", model, said, row.profile)
+    session.answer(row.as_dict(), verdicts(row))
+    if not row.passed:
+        raise click.exceptions.Exit(BROKEN)
+
+
+def _curve(settings: Settings, model: ModelRow) -> list[tuple[int, float]]:
+    """The training curve of the run that trained it; empty where no run did."""
+    if model.run_id is None:
+        return []
+    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.runtime.model_curve import training_curve
+
+    with Ledger.open(settings) as ledger:
+        return training_curve(ledger, model.run_id, model.total_timesteps)

@@ -1,0 +1,207 @@
+"""Which model is in production: promotion, rollback, aliases, protection, and the log of all of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from sqlalchemy import Connection, Engine, select, update
+
+from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.db.engine import lock_table, read, write
+from alphaswarm_rl.models import queries
+from alphaswarm_rl.models.artefacts import verified_sha256
+from alphaswarm_rl.models.places import (
+    CHAMPION,
+    aliases_of_production,
+    drop_aliases,
+    move,
+    point_alias,
+    put_away,
+    succession,
+)
+from alphaswarm_rl.models.rows import ModelRow, PromotionRow, Scope, Status
+from alphaswarm_rl.models.tables import models
+
+_ALIAS = re.compile(r"[a-z][a-z0-9_.-]{0,59}")
+_LIKE_A_SCOPE = re.compile(r"[0-9a-f]{4,12}")
+
+
+def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, alias: str | None = None) -> PromotionRow:
+    """Gives a model another place, and logs it.
+
+    Production needs a newest validation that passed and a file that is the registered one. The production model of the
+    scope until now goes back to staging, and the alias moves, in the same transaction.
+
+    Args:
+        engine: The database.
+        model_id: The model.
+        to: Its new place.
+        who: Who wants it.
+        why: The reason.
+        alias: An alias for it; in production the default is `champion`.
+    """
+    _refuse_unsaid(who, why)
+    if to not in get_args(Status):
+        raise ModelError(f"status {to!r}", "there is no such place", f"Give {', '.join(get_args(Status))}.")
+    if alias is not None:
+        _refuse_alias(alias)
+    with read(engine) as connection:
+        wanted = queries.get(connection, model_id)
+    if to == "production" or (wanted.archived and to != "archived"):
+        _verify(wanted)
+    with write(engine) as connection:
+        lock_table(connection, models.name)
+        model = queries.get(connection, model_id)
+        if model.deployment_status == to and alias is None:
+            raise ModelError(f"model {model_id}", f"it is {_place(to)} already", "Nothing is left to do.")
+        if to == "archived":
+            _refuse_archiving(model, alias)
+            return put_away(connection, model, who=who, because=why, action="promote")
+        if to == "production":
+            _refuse_unvalidated(connection, model)
+            _step_down(connection, model.scope, who=who, why=f"model {model_id} takes its place: {why}", but=model_id)
+        elif model.deployment_status == "production":
+            drop_aliases(connection, model_id, only=CHAMPION)
+        given = alias or (CHAMPION if to == "production" else None)
+        if given is not None:
+            point_alias(connection, given, model, to)
+        action = "alias" if model.deployment_status == to else "promote"
+        return move(connection, model, to, who=who, why=why, alias=given, action=action)
+
+
+def rollback(engine: Engine, where: Scope | str, *, who: str, why: str) -> PromotionRow:
+    """Puts the production model before the present one back, after its file was verified.
+
+    The present one goes to staging. Aliases that it got in production go back too.
+
+    Args:
+        engine: The database.
+        where: The scope, or an alias of a model of it.
+        who: Who wants it.
+        why: The reason.
+    """
+    _refuse_unsaid(who, why)
+    with read(engine) as connection:
+        scope = where if isinstance(where, Scope) else queries.by_alias(connection, where, None).scope
+        present, before = _last_two(connection, scope)
+    _verify(before)
+    with write(engine) as connection:
+        lock_table(connection, models.name)
+        if [model.id for model in _last_two(connection, scope)] != [present.id, before.id]:
+            raise ModelError(f"the rollback of scope {scope}", "somebody promoted meanwhile", "Look, and try again.")
+        _refuse_unvalidated(connection, before)
+        returning = aliases_of_production(connection, present.id)
+        back_to = f"back to model {before.id}: {why}"
+        move(connection, present, "staging", who=who, why=back_to, alias=None, action="step_down")
+        for alias in returning:
+            point_alias(connection, alias, before, "production")
+        returning.sort(key=lambda alias: alias != CHAMPION)
+        first = returning[0] if returning else None
+        row = move(connection, before, "production", who=who, why=why, alias=first, action="rollback")
+        live = queries.get(connection, before.id)
+        for alias in returning[1:]:
+            move(connection, live, "production", who=who, why=why, alias=alias, action="alias")
+        return row
+
+
+def set_alias(engine: Engine, model_id: int, alias: str, *, who: str, why: str) -> PromotionRow:
+    """Gives a model an alias; the model of the scope that had it loses it."""
+    _refuse_unsaid(who, why)
+    _refuse_alias(alias)
+    with write(engine) as connection:
+        lock_table(connection, models.name)
+        model = queries.get(connection, model_id)
+        if model.archived:
+            raise ModelError(
+                f"model {model_id}", "it is archived", "Bring it back first: rl models promote --to staging."
+            )
+        point_alias(connection, alias, model, model.deployment_status)
+        return move(connection, model, model.deployment_status, who=who, why=why, alias=alias, action="alias")
+
+
+def protect(engine: Engine, model_id: int, on: bool, *, who: str, why: str) -> PromotionRow:
+    """Keeps a model from retention, or gives it free again."""
+    _refuse_unsaid(who, why)
+    with write(engine) as connection:
+        lock_table(connection, models.name)
+        model = queries.get(connection, model_id)
+        connection.execute(update(models).where(models.c.id == model_id).values(protected=on))
+        action = "protect" if on else "unprotect"
+        return move(connection, model, model.deployment_status, who=who, why=why, alias=None, action=action)
+
+
+def _last_two(connection: Connection, scope: Scope) -> tuple[ModelRow, ModelRow]:
+    what = f"the rollback of scope {scope}"
+    line = succession(connection, scope)
+    present = _in_production(connection, scope)
+    if not present:
+        raise ModelError(what, "no model of it is in production", "Promote one: rl models promote ID --reason WHY.")
+    if len(line) < 2:
+        raise ModelError(
+            what,
+            f"model {present[0].id} is the first in production: there is none before it",
+            "Promote another: rl models promote ID --reason WHY.",
+        )
+    return present[0], queries.get(connection, line[-2])
+
+
+def _step_down(connection: Connection, scope: Scope, *, who: str, why: str, but: int) -> None:
+    for model in _in_production(connection, scope):
+        if model.id != but:
+            move(connection, model, "staging", who=who, why=why, alias=None, action="step_down")
+
+
+def _in_production(connection: Connection, scope: Scope) -> list[ModelRow]:
+    live = select(models).where(queries.of_scope(scope), models.c.deployment_status == "production")
+    return queries.rows(connection, live)
+
+
+def _verify(model: ModelRow) -> None:
+    if model.sha256 is None:
+        raise ModelError(
+            f"model {model.id}",
+            "no checksum was registered, so nobody can say whether its file was changed",
+            f"Add it again: rl models add {model.model_path} METRICS_JSON.",
+        )
+    verified_sha256(Path(model.model_path), model.sha256)
+
+
+def _refuse_unvalidated(connection: Connection, model: ModelRow) -> None:
+    passed = select(models.c.id).where(models.c.id == model.id, queries.passed_latest())
+    if connection.execute(passed).scalar_one_or_none() is None:
+        raise ModelError(
+            f"model {model.id}",
+            "its newest validation did not pass, or there is none",
+            f"See why: rl models history {model.id}. Or: rl models validate {model.id}.",
+        )
+
+
+def _refuse_archiving(model: ModelRow, alias: str | None) -> None:
+    if alias is not None:
+        raise ModelError(f"alias {alias!r}", "an archived model has none", "Leave it out.")
+    if model.protected:
+        why = "it is protected"
+        raise ModelError(
+            f"model {model.id}", why, f"Give it free first: rl models protect {model.id} --off --reason WHY."
+        )
+
+
+def _refuse_unsaid(who: str, why: str) -> None:
+    for name, value in (("who", who), ("reason", why)):
+        if not value.strip():
+            raise ModelError(f"the {name} of a promotion", "it is empty", "Say it: it is kept for good.")
+
+
+def _refuse_alias(alias: str) -> None:
+    if _ALIAS.fullmatch(alias) is None or _LIKE_A_SCOPE.fullmatch(alias):
+        raise ModelError(
+            f"alias {alias!r}",
+            "it must begin with a small letter, have only small letters, digits and _ . -, and not look like a scope",
+            "Use a word such as champion or canary.",
+        )
+
+
+def _place(status: Status) -> str:
+    return "archived" if status == "archived" else f"in {status}"

@@ -1,0 +1,164 @@
+"""Finding models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, not_, or_, select
+
+from alphaswarm_rl.core.errors import ModelError, nearest
+from alphaswarm_rl.models.rows import ModelRow, Scope
+from alphaswarm_rl.models.tables import aliases, models, validations
+
+_SCOPE = (models.c.env_id, models.c.env_signature, models.c.observation_signature, models.c.action_signature)
+
+#: The better of two models of a scope: by lower bound, then mean reward, then the newest.
+BEST_FIRST = (
+    models.c.lower_bound.desc().nulls_last(),
+    models.c.mean_reward.desc().nulls_last(),
+    models.c.timestamp.desc(),
+    models.c.id.desc(),
+)
+NOT_ARCHIVED = models.c.deployment_status != "archived"
+
+
+def get(connection: Connection, model_id: int) -> ModelRow:
+    """The model of that id; an unknown one is a ModelError."""
+    found = rows(connection, select(models).where(models.c.id == model_id))
+    if not found:
+        newest = connection.execute(select(models.c.id).order_by(models.c.id.desc()).limit(3)).scalars().all()
+        known = f"The newest are {', '.join(map(str, newest))}." if newest else "There are none yet."
+        raise ModelError(f"model {model_id}", "the registry has no such model", f"{known} See: rl models list --all.")
+    return found[0]
+
+
+def find(connection: Connection, sha256: str) -> ModelRow | None:
+    """The newest model with that checksum that is not archived."""
+    statement = select(models).where(models.c.sha256 == sha256, NOT_ARCHIVED).order_by(models.c.id.desc()).limit(1)
+    return next(iter(rows(connection, statement)), None)
+
+
+def at(connection: Connection, path: Path) -> list[ModelRow]:
+    """The models that are not archived whose file is that one, or lies below it; the oldest first."""
+    exactly, below = str(path.absolute()), f"{path.absolute()}/"
+    there = or_(models.c.model_path == exactly, func.substr(models.c.model_path, 1, len(below)) == below)
+    return rows(connection, select(models).where(NOT_ARCHIVED, there).order_by(models.c.id))
+
+
+def passed_latest() -> ColumnElement[bool]:
+    """Whether the newest validation of a model passed; the column alone could have been set by hand."""
+    newest = (
+        select(validations.c.passed)
+        .where(validations.c.model_id == models.c.id)
+        .order_by(validations.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return and_(models.c.validated.is_(True), newest.is_(True))
+
+
+def of_scope(scope: Scope) -> ColumnElement[bool]:
+    """Models of that scope; a signature that is not known is one that is null."""
+    values = (scope.env_id, scope.env_signature, scope.observation_signature, scope.action_signature)
+    return and_(*(column.is_not_distinct_from(value) for column, value in zip(_SCOPE, values, strict=True)))
+
+
+def conditions(
+    *,
+    validated: bool | None = None,
+    env_id: str | None = None,
+    algorithm: str | None = None,
+    tag: str | None = None,
+    min_mean_reward: float | None = None,
+    scope: Scope | None = None,
+    archived: bool = False,
+) -> list[ColumnElement[bool]]:
+    """What a model must be; what is None is not asked."""
+    asked: list[ColumnElement[bool]] = []
+    if validated is not None:
+        asked.append(passed_latest() if validated else not_(passed_latest()))
+    if env_id is not None:
+        asked.append(models.c.env_id == env_id)
+    if algorithm is not None:
+        asked.append(models.c.algorithm == algorithm)
+    if tag is not None:
+        asked.append(_tagged(tag))
+    if min_mean_reward is not None:
+        asked.append(models.c.mean_reward >= min_mean_reward)
+    if scope is not None:
+        asked.append(of_scope(scope))
+    if not archived:
+        asked.append(NOT_ARCHIVED)
+    return asked
+
+
+def listed(connection: Connection, asked: Sequence[ColumnElement[bool]], limit: int | None) -> list[ModelRow]:
+    """Models, the best first."""
+    statement = select(models).where(*asked).order_by(*BEST_FIRST)
+    return rows(connection, statement if limit is None else statement.limit(limit))
+
+
+def best(connection: Connection, asked: Sequence[ColumnElement[bool]]) -> ModelRow | None:
+    """The best of these models; those of more than one scope are not compared but a ModelError."""
+    found = scopes(connection, asked)
+    if len(found) > 1:
+        raise ModelError(
+            "the best model",
+            f"models of {len(found)} scopes would be compared: {', '.join(map(str, found[:10]))}",
+            "Name one scope: --scope SCOPE.",
+        )
+    return next(iter(listed(connection, asked, 1)), None)
+
+
+def scopes(connection: Connection, asked: Sequence[ColumnElement[bool]] = ()) -> list[Scope]:
+    """The scopes of these models, or of all."""
+    rows = connection.execute(select(*_SCOPE).where(*asked).distinct())
+    return sorted((Scope(*row) for row in rows), key=lambda scope: (scope.env_id, scope.short))
+
+
+def scope_named(connection: Connection, short: str) -> Scope:
+    """The scope of that short name, or of a unique beginning of it (4 digits or more)."""
+    known = scopes(connection)
+    found = [scope for scope in known if scope.short == short or (len(short) >= 4 and scope.short.startswith(short))]
+    if len(found) != 1:
+        why = "no model has it" if not found else "it is the beginning of several"
+        raise ModelError(f"scope {short!r}", why, nearest(short, [scope.short for scope in found or known]))
+    return found[0]
+
+
+def by_alias(connection: Connection, alias: str, scope: Scope | None) -> ModelRow:
+    """The model that an alias names; one that names models of several scopes needs the scope."""
+    statement = select(models).join(aliases, aliases.c.model_id == models.c.id).where(aliases.c.alias == alias)
+    if scope is not None:
+        statement = statement.where(aliases.c.scope == scope.short)
+    found = rows(connection, statement)
+    if not found:
+        known = connection.execute(select(aliases.c.alias).distinct()).scalars().all()
+        where = "" if scope is None else f" in scope {scope}"
+        raise ModelError(f"alias {alias!r}", f"no model has it{where}", nearest(alias, known))
+    if len(found) > 1:
+        named = ", ".join(str(row.scope) for row in found[:10])
+        raise ModelError(f"alias {alias!r}", f"models of several scopes have it: {named}", "Name one scope.")
+    return found[0]
+
+
+def aliases_of(connection: Connection, model_id: int) -> list[str]:
+    """The aliases of a model."""
+    statement = select(aliases.c.alias).where(aliases.c.model_id == model_id).order_by(aliases.c.alias)
+    return list(connection.execute(statement).scalars())
+
+
+def rows(connection: Connection, statement: Select[Any]) -> list[ModelRow]:
+    """The models that a query of all columns gives."""
+    # The driver's own rows: ten thousand of SQLAlchemy's cost a fifth of the time that a list may take.
+    cursor = connection.execute(statement).cursor
+    assert cursor is not None
+    return [ModelRow.from_columns(row) for row in cursor.fetchall()]
+
+
+def _tagged(tag: str) -> ColumnElement[bool]:
+    # Tags are a JSON list of texts that hold no comma and no quotation mark, so a quoted one is found as it stands.
+    # LIKE would not do: SQLite's takes capitals for small letters.
+    return func.replace(models.c.tags, f'"{tag}"', "") != models.c.tags

@@ -1,0 +1,116 @@
+"""Writing models and their evaluations."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, select, update
+
+from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.db.engine import lock_table, write
+from alphaswarm_rl.db.types import utc_now
+from alphaswarm_rl.models import queries
+from alphaswarm_rl.models.places import put_away
+from alphaswarm_rl.models.rows import SOURCES, EvaluationRow, ModelRow, NewEvaluation, NewModel
+from alphaswarm_rl.models.statistics import lower_bound
+from alphaswarm_rl.models.tables import evaluations, models
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NO_TAG = re.compile(r'[",\\\x00-\x1f]')
+
+
+def register(engine: Engine, model: NewModel) -> ModelRow:
+    """Stores a model; one that is there already, with the same path and checksum, is given as it is."""
+    values = _checked(model)
+    with write(engine) as connection:
+        lock_table(connection, models.name)
+        known = _at_path(connection, values["model_path"])
+        if known is not None and known.sha256 == values["sha256"]:
+            return known
+        if known is not None:
+            put_away(connection, known, who="registry", because="its file was replaced")
+        if model.parent_model_id is not None:
+            queries.get(connection, model.parent_model_id)
+        added = connection.execute(models.insert().values(values))
+        assert added.inserted_primary_key is not None
+        return queries.get(connection, added.inserted_primary_key[0])
+
+
+def add_evaluation(engine: Engine, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
+    """Stores an evaluation, and its figures in the model's row: the newest one counts."""
+    values = _checked_evaluation(model_id, evaluation)
+    with write(engine) as connection:
+        lock_table(connection, models.name)
+        queries.get(connection, model_id)
+        added = connection.execute(evaluations.insert().values(values))
+        assert added.inserted_primary_key is not None
+        stored = connection.execute(select(evaluations).where(evaluations.c.id == added.inserted_primary_key[0]))
+        columns = {
+            "mean_reward": values["mean_reward"],
+            "std_reward": values["std_reward"],
+            "mean_episode_length": values["mean_episode_length"],
+            "lower_bound": values["lower_bound"],
+            "eval_episodes": values["episodes"],
+            "eval_seed": values["seed"],
+            "eval_window_start": values["window_start"],
+            "eval_window_end": values["window_end"],
+        }
+        connection.execute(update(models).where(models.c.id == model_id).values(columns))
+        return EvaluationRow.of(stored.mappings().one())
+
+
+def evaluations_of(connection: Connection, model_id: int) -> list[EvaluationRow]:
+    """The evaluations of a model, the oldest first."""
+    statement = select(evaluations).where(evaluations.c.model_id == model_id).order_by(evaluations.c.id)
+    return [EvaluationRow.of(row) for row in connection.execute(statement).mappings()]
+
+
+def _at_path(connection: Connection, path: str) -> ModelRow | None:
+    statement = select(models).where(models.c.model_path == path, queries.NOT_ARCHIVED)
+    return next(iter(queries.rows(connection, statement.order_by(models.c.id.desc()).limit(1))), None)
+
+
+def _checked(model: NewModel) -> dict[str, Any]:
+    what = f"model {str(model.model_path)!r}"
+    for name, value in (("algorithm", model.algorithm), ("environment", model.scope.env_id)):
+        if not value.strip():
+            raise ModelError(what, f"its {name} has no name", f"Name the {name}.")
+    if model.sha256 is not None and _SHA256.fullmatch(model.sha256) is None:
+        raise ModelError(what, f"{model.sha256!r} is no SHA-256", "Give 64 hex digits, or none.")
+    if model.total_timesteps is not None and model.total_timesteps < 0:
+        raise ModelError(what, f"it learnt from {model.total_timesteps} transitions", "Give 0 or more.")
+    for tag in model.tags:
+        if not tag.strip() or tag != tag.strip() or _NO_TAG.search(tag):
+            why = "it is empty, or has a comma, a quotation mark, a backslash or blanks around it"
+            raise ModelError(f"tag {tag!r}", why, "Use a plain word.")
+    columns = {name: value for name, value in vars(model).items() if name != "scope"}
+    return {
+        **columns,
+        **vars(model.scope),
+        "model_path": str(Path(model.model_path).absolute()),
+        "hyperparams": dict(model.hyperparams),
+        "tags": list(dict.fromkeys(model.tags)),
+        "timestamp": int(time.time()),
+    }
+
+
+def _checked_evaluation(model_id: int, evaluation: NewEvaluation) -> dict[str, Any]:
+    what = f"evaluation of model {model_id}"
+    if evaluation.episodes < 1:
+        raise ModelError(what, f"it has {evaluation.episodes} episodes", "Give 1 or more.")
+    if evaluation.returns is not None and len(evaluation.returns) != evaluation.episodes:
+        why = f"it has {evaluation.episodes} episodes and {len(evaluation.returns)} returns"
+        raise ModelError(what, why, "Give one return per episode, or none.")
+    for name, value in (("std_reward", evaluation.std_reward), ("mean_episode_length", evaluation.mean_episode_length)):
+        if value is not None and value < 0:
+            raise ModelError(what, f"{name} is {value}", "Give 0 or more.")
+    if evaluation.source not in SOURCES:
+        raise ModelError(what, f"its source is {evaluation.source!r}", f"Give {', '.join(SOURCES)}.")
+    returns = None if evaluation.returns is None else [float(value) for value in evaluation.returns]
+    bound = lower_bound(evaluation.episodes, evaluation.mean_reward, evaluation.std_reward, returns)
+    plain: Mapping[str, Any] = {**vars(evaluation), "returns": returns, "metrics": dict(evaluation.metrics)}
+    return {**plain, "model_id": model_id, "at": utc_now(), "lower_bound": bound}

@@ -1,0 +1,295 @@
+"""The one door to the model registry."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Self, TypeAlias
+
+from sqlalchemy import Engine
+
+from alphaswarm_rl.db import schema as ledger_schema
+from alphaswarm_rl.db.engine import lock_table, open_engine, read, write
+from alphaswarm_rl.models import places, promotion, queries, records, retention, validation
+from alphaswarm_rl.models.gates import Limits, gates_of
+from alphaswarm_rl.models.rows import (
+    EvaluationRow,
+    ModelRow,
+    NewEvaluation,
+    NewModel,
+    PromotionRow,
+    Scope,
+    Status,
+    ValidationRow,
+)
+from alphaswarm_rl.models.schema import ensure_ready
+from alphaswarm_rl.models.statistics import CONFIDENCE
+from alphaswarm_rl.models.tables import models
+from alphaswarm_rl.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+# The registry's own `list` hides the type inside of the class.
+Models: TypeAlias = list[ModelRow]
+Evaluations: TypeAlias = list[EvaluationRow]
+Validations: TypeAlias = list[ValidationRow]
+Promotions: TypeAlias = list[PromotionRow]
+Scopes: TypeAlias = list[Scope]
+Names: TypeAlias = list[str]
+
+
+class ModelRegistry:
+    """Trained models: where they came from, whether they passed, and which one is live.
+
+    Safe to use from several threads and processes. Every method is one transaction of its own.
+
+    Args:
+        engine: The database; its tables are there.
+        limits: What the gates ask of a model.
+        profile: The gates that a model must pass.
+    """
+
+    def __init__(self, engine: Engine, limits: Limits, profile: str) -> None:
+        self.engine = engine
+        self.limits = limits
+        self.profile = profile
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self:
+        """The registry of these settings. A new file gets its tables, one of the original SQL what it lacks.
+
+        Raises:
+            LedgerError: The database cannot be used.
+            ModelError: It has a table `models` that is somebody else's.
+        """
+        engine = open_engine(settings.registry_url)
+        try:
+            if settings.registry_url == settings.database_url:
+                # The ledger takes an empty database only: its tables come first.
+                ledger_schema.ensure_ready(engine)
+            ensure_ready(engine)
+        except BaseException:
+            engine.dispose()
+            raise
+        limits = Limits(
+            min_reward=settings.registry.min_reward,
+            min_episodes=settings.registry.min_episodes,
+            max_dispersion=settings.gates.max_dispersion,
+            confidence=CONFIDENCE,
+        )
+        return cls(engine, limits, settings.gates.profile)
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Writing.
+
+    def register(self, model: NewModel) -> ModelRow:
+        """Stores a model; the same path and checksum again give the row that is there.
+
+        Another checksum at the same path means that the file was replaced: the old row is archived.
+        """
+        return records.register(self.engine, model)
+
+    def add_evaluation(self, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
+        """Stores an evaluation; its figures are the model's from now on."""
+        return records.add_evaluation(self.engine, model_id, evaluation)
+
+    def validate(
+        self, model_id: int, *, curve: Sequence[tuple[float, float]] = (), profile: str | None = None
+    ) -> ValidationRow:
+        """Puts a model through the gates and stores what they said; it is validated when all passed.
+
+        Args:
+            model_id: The model.
+            curve: The training curve until the model: transitions and return, a point per episode.
+            profile: Other gates than those of the settings.
+        """
+        name = profile or self.profile
+        return validation.validate(self.engine, model_id, curve=curve, profile=name, limits=self.limits)
+
+    def check_profile(self, profile: str | None = None) -> None:
+        """Refuses a profile that is not there, or names a gate that is not; a ModelError proposes the nearest."""
+        gates_of(profile or self.profile)
+
+    # Looking.
+
+    def get(self, model_id: int) -> ModelRow:
+        """The model of that id; an unknown one is a ModelError."""
+        with read(self.engine) as connection:
+            return queries.get(connection, model_id)
+
+    def find(self, *, sha256: str) -> ModelRow | None:
+        """The newest model with that checksum that is not archived."""
+        with read(self.engine) as connection:
+            return queries.find(connection, sha256)
+
+    def at(self, path: Path) -> Models:
+        """The models that are not archived whose file is that one, or lies below it; the oldest first."""
+        with read(self.engine) as connection:
+            return queries.at(connection, path)
+
+    def list(
+        self,
+        *,
+        validated: bool | None = None,
+        top_n: int | None = None,
+        env_id: str | None = None,
+        algorithm: str | None = None,
+        tag: str | None = None,
+        min_mean_reward: float | None = None,
+        scope: Scope | None = None,
+        archived: bool = False,
+    ) -> Models:
+        """Models by lower bound, then mean reward, then the newest first.
+
+        Args:
+            validated: Only those whose newest validation passed, or only the others.
+            top_n: At most that many.
+            env_id: Only of that environment.
+            algorithm: Only of that agent.
+            tag: Only with that tag.
+            min_mean_reward: Only with that mean reward or more.
+            scope: Only of that scope.
+            archived: Whether archived ones are listed too.
+        """
+        asked = queries.conditions(
+            validated=validated,
+            env_id=env_id,
+            algorithm=algorithm,
+            tag=tag,
+            min_mean_reward=min_mean_reward,
+            scope=scope,
+            archived=archived,
+        )
+        with read(self.engine) as connection:
+            return queries.listed(connection, asked, top_n)
+
+    def best(
+        self,
+        scope: Scope | None = None,
+        *,
+        env_id: str | None = None,
+        algorithm: str | None = None,
+        tag: str | None = None,
+    ) -> ModelRow | None:
+        """The best model whose newest validation passed and that is not archived; None where there is none.
+
+        Raises:
+            ModelError: No scope is given, and such models are of more than one.
+        """
+        asked = queries.conditions(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
+        with read(self.engine) as connection:
+            return queries.best(connection, asked)
+
+    def scopes(self) -> Scopes:
+        """The scopes of all models."""
+        with read(self.engine) as connection:
+            return queries.scopes(connection)
+
+    def scope(self, short: str) -> Scope:
+        """The scope of that short name, or of a unique beginning of it; an unknown one is a ModelError."""
+        with read(self.engine) as connection:
+            return queries.scope_named(connection, short)
+
+    def evaluations(self, model_id: int) -> Evaluations:
+        """The evaluations of a model, the oldest first."""
+        with read(self.engine) as connection:
+            return records.evaluations_of(connection, queries.get(connection, model_id).id)
+
+    def validations(self, model_id: int) -> Validations:
+        """The validations of a model, the oldest first."""
+        with read(self.engine) as connection:
+            return validation.validations_of(connection, queries.get(connection, model_id).id)
+
+    def promotions(self, model_id: int) -> Promotions:
+        """The log of a model, the oldest entry first."""
+        with read(self.engine) as connection:
+            return places.log_of(connection, queries.get(connection, model_id).id)
+
+    def aliases(self, model_id: int) -> Names:
+        """The aliases of a model."""
+        with read(self.engine) as connection:
+            return queries.aliases_of(connection, model_id)
+
+    def by_alias(self, alias: str, scope: Scope | None = None) -> ModelRow:
+        """The model that an alias names; a ModelError where there is none, or one in several scopes."""
+        with read(self.engine) as connection:
+            return queries.by_alias(connection, alias, scope)
+
+    # Which model is live.
+
+    def promote(
+        self, model_id: int, *, to: Status = "production", who: str, why: str, alias: str | None = None
+    ) -> PromotionRow:
+        """Gives a model another place: production needs a passed validation and a file that was not changed."""
+        return _logged(promotion.promote(self.engine, model_id, to=to, who=who, why=why, alias=alias))
+
+    def rollback(self, where: Scope | str, *, who: str, why: str) -> PromotionRow:
+        """Puts the production model before the present one back, of a scope or of the scope of an alias."""
+        return _logged(promotion.rollback(self.engine, where, who=who, why=why))
+
+    def set_alias(self, model_id: int, alias: str, *, who: str, why: str) -> PromotionRow:
+        """Gives a model an alias; the model of the scope that had it loses it."""
+        return _logged(promotion.set_alias(self.engine, model_id, alias, who=who, why=why))
+
+    def protect(self, model_id: int, on: bool, *, who: str, why: str) -> PromotionRow:
+        """Keeps a model from retention, or gives it free again."""
+        return _logged(promotion.protect(self.engine, model_id, on, who=who, why=why))
+
+    # What is kept.
+
+    def archive(self, model_id: int, *, because: str) -> None:
+        """Archives a model, such as one whose file is gone; one that is archived stays as it is."""
+        with write(self.engine) as connection:
+            lock_table(connection, models.name)
+            model = queries.get(connection, model_id)
+            if not model.archived:
+                places.put_away(connection, model, who="registry", because=because)
+
+    def held(self, root: Path) -> set[Path]:
+        """Files below a folder that must stay: of models that were evaluated, protected, aliased, deployed, parents."""
+        return retention.held(self.engine, root)
+
+    def plan_prune(self, *, keep_top_n: int | None, max_age_days: float | None, spared: Collection[str] = ()) -> Models:
+        """The models that `prune` would archive; their `archived_because` says why.
+
+        Args:
+            keep_top_n: How many models of a scope are kept; None keeps all.
+            max_age_days: Days after which a model goes; None lets none go.
+            spared: Runs whose models stay: those that still train.
+        """
+        return retention.plan(self.engine, keep_top_n=keep_top_n, max_age_days=max_age_days, spared=spared)
+
+    def prune(
+        self,
+        *,
+        keep_top_n: int | None,
+        max_age_days: float | None,
+        spared: Collection[str] = (),
+        who: str = "registry",
+    ) -> Models:
+        """Archives them in one transaction, and gives them; their files are the caller's to delete, afterwards.
+
+        In production, aliased, protected, before the one in production, or parent of a model that stays: none goes.
+        """
+        gone = retention.prune(self.engine, keep_top_n=keep_top_n, max_age_days=max_age_days, spared=spared, who=who)
+        for row in gone:
+            _log.info("model %d: prune (staging -> archived) by %s: %s", row.id, who, row.archived_because)
+        return gone
+
+
+def _logged(row: PromotionRow) -> PromotionRow:
+    moved = f"{row.from_status} -> {row.to_status}"
+    # Telemetry sends it as an event with its facts.
+    told = {"event": f"model.{row.action}", "facts": row.as_dict()}
+    _log.info("model %d: %s (%s) by %s: %s", row.model_id, row.action, moved, row.who, row.why, extra=told)
+    return row

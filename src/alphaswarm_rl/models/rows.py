@@ -1,0 +1,299 @@
+"""What the model registry takes and answers with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Self
+
+from sqlalchemy import RowMapping
+
+Status = Literal["staging", "production", "archived"]
+STATUSES: tuple[Status, ...] = ("staging", "production", "archived")
+
+#: Where an evaluation comes from: a training run on its way, a run of evaluate, or metrics that a user gave.
+Source = Literal["validation", "evaluate", "added"]
+SOURCES: tuple[Source, ...] = ("validation", "evaluate", "added")
+
+_SHORT = 12
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Models that may be compared, and may stand in for each other.
+
+    Attributes:
+        env_id: The environment's name.
+        env_signature: Hash of the environment as it is configured.
+        observation_signature: Hash of what the policy sees.
+        action_signature: Hash of what the policy may do.
+    """
+
+    env_id: str
+    env_signature: str | None = None
+    observation_signature: str | None = None
+    action_signature: str | None = None
+
+    @property
+    def short(self) -> str:
+        """Twelve hex digits that name it on the command line."""
+        parts = [self.env_id, self.env_signature, self.observation_signature, self.action_signature]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_SHORT]
+
+    def __str__(self) -> str:
+        return f"{self.short} ({self.env_id})"
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """A model to register.
+
+    Attributes:
+        model_path: A checkpoint folder or a file.
+        algorithm: The agent's alias.
+        scope: What it may be compared with.
+        total_timesteps: Transitions that it learnt from.
+        sha256: Its checksum, as `verified_sha256` gives it.
+        hyperparams: The agent's parameters.
+        git_commit: The code that trained it.
+        run_id: The run that trained it.
+        spec_hash: Hash of that run's spec.
+        exec_hash: Hash of what that run computed.
+        tags: Words to find it by.
+        parent_model_id: The model that it was trained on from.
+    """
+
+    model_path: Path
+    algorithm: str
+    scope: Scope
+    total_timesteps: int | None
+    sha256: str | None
+    hyperparams: Mapping[str, Any]
+    git_commit: str | None = None
+    run_id: str | None = None
+    spec_hash: str | None = None
+    exec_hash: str | None = None
+    tags: Sequence[str] = ()
+    parent_model_id: int | None = None
+
+
+@dataclass(frozen=True)
+class NewEvaluation:
+    """What an evaluation of a model found.
+
+    Attributes:
+        episodes: How many there were.
+        mean_reward: Mean of their returns.
+        std_reward: Standard deviation of their returns, that of a population.
+        mean_episode_length: Mean of their lengths.
+        seed: Seed of the episodes.
+        deterministic: Whether the policy acted without drawing.
+        window_start: First date that was played; None where there are no dates.
+        window_end: Last date that was played.
+        in_sample: Whether bars of training or validation were played; None where there are none.
+        returns: The return of each episode, where it is known.
+        source: Where the evaluation comes from.
+        run_id: The run that made it.
+        metrics: Whatever else is known.
+    """
+
+    episodes: int
+    mean_reward: float | None
+    std_reward: float | None
+    mean_episode_length: float | None
+    seed: int | None
+    deterministic: bool | None
+    window_start: str | None
+    window_end: str | None
+    in_sample: bool | None
+    returns: Sequence[float] | None
+    source: Source
+    run_id: str | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one gate says of a model.
+
+    Attributes:
+        gate: The gate's name.
+        passed: Whether the model passed.
+        reason: Why, in words.
+        value: The figure that was judged, where there is one.
+        limit: What it was compared with.
+    """
+
+    gate: str
+    passed: bool
+    reason: str
+    value: float | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """The base of every stored row: a dataclass with its table's columns."""
+
+    @classmethod
+    def of(cls, mapping: RowMapping | Mapping[str, Any]) -> Self:
+        """The row from a database answer that has (at least) its columns; lists are tuples in it."""
+        values = {column.name: mapping[column.name] for column in fields(cls)}
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row ready for JSON: times as ISO 8601 in UTC."""
+        return {name: _plain(value) for name, value in vars(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Verdict):
+        return dict(vars(value))
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class ModelRow(Row):
+    """One model. The first twelve columns are those of the original table."""
+
+    id: int
+    model_path: str
+    algorithm: str
+    env_id: str
+    timestamp: int
+    total_timesteps: int | None
+    mean_reward: float | None
+    std_reward: float | None
+    mean_episode_length: float | None
+    hyperparams: Mapping[str, Any]
+    git_commit: str | None
+    validated: bool
+    run_id: str | None
+    spec_hash: str | None
+    exec_hash: str | None
+    sha256: str | None
+    env_signature: str | None
+    observation_signature: str | None
+    action_signature: str | None
+    eval_episodes: int | None
+    eval_seed: int | None
+    eval_window_start: str | None
+    eval_window_end: str | None
+    lower_bound: float | None
+    tags: tuple[str, ...]
+    parent_model_id: int | None
+    deployment_status: Status
+    protected: bool
+    archived_because: str | None
+
+    @classmethod
+    def from_columns(cls, columns: Sequence[Any]) -> Self:
+        """The row from all columns in the table's order; whoever wrote by the original ones may have left some null."""
+        row = object.__new__(cls)
+        # The constructor of a frozen class takes almost as long as the database, which shows in ten thousand rows.
+        values = row.__dict__
+        values.update(zip(_COLUMNS, columns, strict=True))
+        values["hyperparams"] = _parameters(values["hyperparams"])
+        values["tags"] = _tags(values["tags"])
+        values["validated"] = bool(values["validated"])
+        values["protected"] = bool(values["protected"])
+        return row
+
+    @property
+    def scope(self) -> Scope:
+        """What it may be compared with."""
+        return Scope(self.env_id, self.env_signature, self.observation_signature, self.action_signature)
+
+    @property
+    def path(self) -> Path:
+        """Where its file or folder is."""
+        return Path(self.model_path)
+
+    @property
+    def archived(self) -> bool:
+        """Whether it was put away: its file may be gone."""
+        return self.deployment_status == "archived"
+
+
+_COLUMNS = tuple(column.name for column in fields(ModelRow))
+
+
+# Read once: the models of a run have the same parameters and tags.
+
+
+@lru_cache(maxsize=1024)
+def _parameters(text: str | None) -> Mapping[str, Any]:
+    """The parameters of an agent; what others wrote and is no JSON object is given as text."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        found = None
+    # Rows share it, so nobody may change it.
+    return MappingProxyType(found if isinstance(found, dict) else {"text": text})
+
+
+@lru_cache(maxsize=1024)
+def _tags(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+@dataclass(frozen=True)
+class EvaluationRow(Row):
+    """One evaluation of a model."""
+
+    id: int
+    model_id: int
+    at: datetime
+    episodes: int
+    mean_reward: float | None
+    std_reward: float | None
+    mean_episode_length: float | None
+    lower_bound: float | None
+    seed: int | None
+    deterministic: bool | None
+    window_start: str | None
+    window_end: str | None
+    in_sample: bool | None
+    returns: tuple[float | None, ...] | None
+    source: Source
+    run_id: str | None
+    metrics: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ValidationRow(Row):
+    """What the gates of a profile said of a model, what they saw, and the limits that they were given."""
+
+    id: int
+    model_id: int
+    at: datetime
+    profile: str
+    passed: bool
+    checks: tuple[Verdict, ...]
+    evidence: dict[str, Any]
+    limits: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PromotionRow(Row):
+    """One entry of the log: who changed a model's place, when, why, and from what to what."""
+
+    id: int
+    model_id: int
+    at: datetime
+    who: str
+    why: str
+    from_status: Status
+    to_status: Status
+    alias: str | None
+    action: str

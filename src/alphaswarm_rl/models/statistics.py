@@ -1,0 +1,94 @@
+"""The few statistics that models are judged by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Point = tuple[float, float]
+
+#: How sure a lower bound is.
+CONFIDENCE = 0.95
+
+
+def sample_std(episodes: int, std: float | None, returns: Sequence[float | None] | None) -> float | None:
+    """The standard deviation with n - 1, of single returns where they are known; None with fewer than two episodes."""
+    if episodes < 2:
+        return None
+    known = None if returns is None else [value for value in returns if value is not None]
+    if known is not None and len(known) == episodes:
+        mean = math.fsum(known) / episodes
+        return math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (episodes - 1))
+    return None if std is None else std * math.sqrt(episodes / (episodes - 1))
+
+
+def lower_bound(
+    episodes: int,
+    mean: float | None,
+    std: float | None,
+    returns: Sequence[float | None] | None,
+    confidence: float = CONFIDENCE,
+) -> float | None:
+    """What the true mean exceeds with that confidence, by Student's t; one episode has no such bound."""
+    spread = sample_std(episodes, std, returns)
+    if mean is None or spread is None or not math.isfinite(mean) or not math.isfinite(spread):
+        return None
+    return mean - _student(episodes - 1, confidence) * spread / math.sqrt(episodes)
+
+
+def _student(freedom: int, share: float) -> float:
+    """What Student's t is below with that probability."""
+    # Imported here: a tenth of a second that only those pay who judge.
+    from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+    return float(stdtrit(freedom, share))
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """At most so many points, each the mean of as many neighbours as any other but the last."""
+    size = math.ceil(len(points) / most) if points else 1
+    groups = [points[first : first + size] for first in range(0, len(points), size)]
+    return [
+        (math.fsum(x for x, _ in group) / len(group), math.fsum(y for _, y in group) / len(group)) for group in groups
+    ]
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A straight line through points.
+
+    Attributes:
+        slope: Its slope.
+        margin: Half the width of the slope's interval.
+        rise: What it adds from the smallest x to the largest.
+    """
+
+    slope: float
+    margin: float
+    rise: float
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the slope's interval contains 0."""
+        return abs(self.slope) <= self.margin
+
+
+def trend(points: Sequence[Point], interval: float) -> Trend:
+    """The line of least squares through three points or more that do not all have one x.
+
+    Args:
+        points: The points.
+        interval: The share of the slope's interval, such as 0.9.
+    """
+    count = len(points)
+    mean_x = math.fsum(x for x, _ in points) / max(count, 1)
+    mean_y = math.fsum(y for _, y in points) / max(count, 1)
+    spread = math.fsum((x - mean_x) ** 2 for x, _ in points)
+    if count < 3 or spread == 0:
+        raise ValueError("a line needs three points that do not all have one x")
+    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    residual = math.fsum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in points)
+    error = math.sqrt(residual / (count - 2) / spread)
+    margin = _student(count - 2, (1 + interval) / 2) * error
+    return Trend(slope, margin, slope * (max(x for x, _ in points) - min(x for x, _ in points)))

@@ -1,0 +1,30 @@
+"""Log records outside of runs, such as that a model was promoted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from alphaswarm_rl.settings import MetricsSettings, Settings, TracesSettings
+from alphaswarm_rl.telemetry.routes import is_wanted
+
+
+@contextmanager
+def telling(settings: Settings) -> Iterator[None]:
+    """Exports what the package logs inside the block; nothing where logs are off.
+
+    Args:
+        settings: Whether logs are wanted, from which level on, and where they go.
+    """
+    only = settings.model_copy(update={"metrics": MetricsSettings(), "traces": TracesSettings()})
+    if not is_wanted(only, os.environ):
+        yield
+        return
+    from alphaswarm_rl.telemetry.session import Telemetry
+
+    telemetry = Telemetry(only, trace_id=0, attributes={})
+    try:
+        yield
+    finally:
+        telemetry.close()

@@ -1,0 +1,208 @@
+"""The journal of a run: one operation per line, appended by the run and delivered by whoever has the turn.
+
+    <home>/tracking/journal/<run id>.jsonl       what the run says, in order; never changed, only appended to
+    <home>/tracking/journal/<run id>.state.json  how far it is delivered, and why not further
+    <home>/tracking/journal/<run id>.lock        who delivers
+
+Passwords in addresses are not written to it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+#: Seconds to wait while another process delivers the same journal.
+TURN_S = 30.0
+
+#: An operation that cannot be read.
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that a tracker is told.
+
+    Attributes:
+        number: Its number in the journal, from 1 without gaps.
+        kind: begin, params, tags, metrics, artefact, model or end.
+        time: When it was said, in milliseconds since 1970.
+        data: What is said.
+    """
+
+    number: int
+    kind: str
+    time: int
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a journal is delivered.
+
+    Attributes:
+        offset: Bytes of it that the tracker has.
+        problem: Why it does not have the rest, as far as anybody tried.
+        tracker_run: The tracker's own id of the run.
+        uri: Another address than the journal names, where somebody gave one.
+        set_aside: Operations that the tracker will never take, each with the reason.
+    """
+
+    offset: int = 0
+    problem: str | None = None
+    tracker_run: str | None = None
+    uri: str | None = None
+    set_aside: list[str] = field(default_factory=list)
+
+
+class Journal:
+    """Appends to the journal of one run. A disk that refuses is no failure: what it did not take is tried again.
+
+    Args:
+        folder: Folder of the journals.
+        run_id: The run.
+    """
+
+    def __init__(self, folder: Path, run_id: str) -> None:
+        self.path = journal_path(folder, run_id)
+        #: Why the disk refused the last time; None where all is written.
+        self.problem: str | None = None
+        self._waiting: list[tuple[str, int, dict[str, Any]]] = []
+        self._descriptor: int | None = None
+        self._last = 0
+
+    def append(self, kind: str, **data: Any) -> None:
+        """Says one thing."""
+        self._waiting.append((kind, time.time_ns() // 1_000_000, data))
+        self.write()
+
+    def write(self) -> None:
+        """Writes what waits."""
+        try:
+            descriptor = self._open()
+            while self._waiting:
+                kind, moment, data = self._waiting[0]
+                line = json.dumps({"n": self._last + 1, "op": kind, "time": moment, **data}, allow_nan=False)
+                _append(descriptor, line.encode() + b"\n")
+                del self._waiting[0]
+                self._last += 1
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror or error}"
+        else:
+            self.problem = None
+
+    def close(self) -> None:
+        """Has the disk keep it, and gives the file back."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _open(self) -> int:
+        if self._descriptor is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            content = self.path.read_bytes()
+            # A process that was killed leaves half a line: nobody read it, and nobody shall take it for one.
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                os.ftruncate(descriptor, whole)
+            self._last = content[:whole].count(b"\n")
+            self._descriptor = descriptor
+        return self._descriptor
+
+
+def _append(descriptor: int, line: bytes) -> None:
+    """Appends a line wholly or not at all."""
+    size = os.fstat(descriptor).st_size
+    try:
+        if os.write(descriptor, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+
+
+def journal_path(folder: Path, run_id: str) -> Path:
+    """The journal of a run."""
+    return folder / f"{run_id}.jsonl"
+
+
+def operations(path: Path, offset: int = 0) -> Iterator[tuple[Operation, int]]:
+    """The operations of a journal behind an offset, each with the offset at its end; half a line is none."""
+    try:
+        content = path.open("rb")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with content as file:
+        file.seek(offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            offset += len(line)
+            yield _parsed(line), offset
+
+
+def _parsed(line: bytes) -> Operation:
+    try:
+        data = json.loads(line)
+        return Operation(data.pop("n"), data.pop("op"), data.pop("time"), data)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Operation(0, UNREADABLE, 0, {})
+
+
+def first_operation(path: Path) -> Operation | None:
+    """What the journal begins with; None where nothing is in it yet."""
+    return next((operation for operation, _ in operations(path)), None)
+
+
+def is_ended(path: Path) -> bool:
+    """Whether the last thing that a journal says is the end."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return False
+    return bool(lines) and _parsed(lines[-1]).kind == "end"
+
+
+def read_state(folder: Path, run_id: str) -> State:
+    """How far a journal is delivered; a state that cannot be read means: begin again, which does no harm."""
+    try:
+        return State(**json.loads((folder / f"{run_id}.state.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return State()
+
+
+def write_state(folder: Path, run_id: str, state: State) -> None:
+    """Says how far a journal is delivered; only for whoever has the turn."""
+    path = folder / f"{run_id}.state.json"
+    other = path.with_name(f".{path.name}.{os.getpid()}")
+    other.write_text(json.dumps(asdict(state)))
+    other.replace(path)
+
+
+@contextmanager
+def turn(folder: Path, run_id: str, *, wait: float = TURN_S) -> Iterator[bool]:
+    """Waits until nobody else delivers this journal, and says whether that came to pass."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{run_id}.lock").open("a") as file:
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    yield False
+                    return
+                time.sleep(0.02)
+            else:
+                yield True
+                return

@@ -1,0 +1,274 @@
+"""Models from elsewhere: a zip of Stable-Baselines3 gives its weights and nothing else."""
+
+import base64
+import io
+import json
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from stable_baselines3 import PPO, SAC
+
+from alphaswarm_rl.core.errors import CheckpointError, ModelError
+from alphaswarm_rl.models.registry import ModelRegistry
+from alphaswarm_rl.runtime.importing import GivenMetrics, add_model
+from alphaswarm_rl.runtime.model_evaluation import evaluate_model
+from alphaswarm_rl.runtime.policy_server import PolicyServer
+from tests.runtime.conftest import tiny
+
+METRICS = {"mean_reward": 50.0, "std_reward": 5.0, "episodes": 20, "mean_episode_length": 50.0, "total_timesteps": 4096}
+SEEN = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+NET = {"net_arch": [8]}
+
+
+@pytest.fixture
+def registry(settings):
+    with ModelRegistry.open(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def theirs():
+    """A model of Stable-Baselines3 that knows nothing of us."""
+    return PPO("MlpPolicy", "CartPole-v1", policy_kwargs=dict(NET), seed=5, device="cpu")
+
+
+@pytest.fixture
+def their_zip(theirs, tmp_path):
+    path = tmp_path / "theirs.zip"
+    theirs.save(path)
+    return path
+
+
+def add(registry, settings, path, *, spec=None, tags=(), **changes):
+    return add_model(registry, settings, path, GivenMetrics(**{**METRICS, **changes}), spec=spec, tags=tags)
+
+
+def rewritten(path, **entries):
+    """A copy of a zip with other contents of some entries (`_` for `.` in their names)."""
+    copy = path.with_name("rewritten.zip")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(copy, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, entries.pop(name.replace(".", "_"), old.read(name)))
+        for name, content in entries.items():
+            new.writestr(name, content)
+    return copy
+
+
+def test_a_zip_answers_as_its_own_library_does(settings, registry, theirs, their_zip):
+    row = add(registry, settings, their_zip, spec=tiny(), tags=["theirs"])
+    assert (row.algorithm, row.env_id, row.total_timesteps, row.tags) == ("ppo", "cartpole", 4096, ("theirs",))
+    assert (row.mean_reward, row.eval_episodes, row.validated) == (50.0, 20, False)
+    assert row.run_id is None
+    (evaluation,) = registry.evaluations(row.id)
+    assert evaluation.source == "added"
+    with PolicyServer.open(settings, model_id=row.id, unvalidated=True) as server:
+        np.testing.assert_array_equal(server.answer(SEEN).actions, theirs.predict(SEEN, deterministic=True)[0])
+
+
+def test_a_zip_of_an_off_policy_agent_is_taken_too(settings, registry, tmp_path):
+    theirs = SAC("MlpPolicy", "Pendulum-v1", policy_kwargs=dict(NET), buffer_size=10, device="cpu")
+    theirs.save(tmp_path / "sac.zip")
+    spec = tiny(
+        env={"class": "gymnasium", "kwargs": {"id": "Pendulum-v1"}},
+        agent={"class": "sac", "kwargs": {"net_arch": [8], "buffer_size": 10}},
+    )
+    row = add(registry, settings, tmp_path / "sac.zip", spec=spec)
+    seen = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
+    with PolicyServer.open(settings, model_id=row.id, unvalidated=True) as server:
+        np.testing.assert_allclose(
+            server.answer(seen).actions, theirs.predict(seen, deterministic=True)[0], rtol=1e-6, atol=1e-6
+        )
+
+
+def test_it_is_validated_judged_and_served_like_any_other(settings, registry, their_zip):
+    row = add(registry, settings, their_zip, spec=tiny())
+    assert registry.validate(row.id).passed
+    result, validation = evaluate_model(row.id, settings, episodes=12)
+    assert (result.timesteps, result.checkpoint_sha256) == (4096, row.sha256)
+    assert validation.passed
+    assert [evaluation.source for evaluation in registry.evaluations(row.id)] == ["added", "evaluate"]
+    with PolicyServer.open(settings) as server:
+        assert server.answer(SEEN[0]).model_id == row.id
+
+
+def test_the_same_zip_under_the_same_spec_is_the_same_model(settings, registry, their_zip):
+    first, again = (add(registry, settings, their_zip, spec=tiny()) for _ in range(2))
+    other = add(registry, settings, their_zip, spec=tiny(training={"seed": 1}))
+    assert first.id == again.id != other.id
+    assert Path(first.model_path).is_dir()
+
+
+def test_a_checkpoint_folder_stays_where_it_is(train, settings, registry, tmp_path):
+    trained = train(evaluation={"episodes": 0})
+    copy = tmp_path / "brought"
+    Path(trained.checkpoint).rename(copy)
+    row = add(
+        registry, settings, copy, total_timesteps=512, returns=[50.0] * 20, seed=3, window={"start": "2020-01-01"}
+    )
+    assert (row.model_path, row.sha256) == (str(copy), trained.checkpoint_sha256)
+    assert (row.eval_seed, row.eval_window_start, row.lower_bound) == (3, "2020-01-01", 50.0)
+
+
+def test_a_runs_own_checkpoint_is_the_row_that_is_there(train, settings, registry):
+    trained = train(evaluation={"episodes": 0})
+    (row,) = registry.list()
+    assert add(registry, settings, Path(trained.checkpoint), total_timesteps=512).id == row.id
+    assert registry.get(row.id).run_id == trained.run_id
+
+
+def test_a_runs_own_checkpoint_that_was_changed_is_refused(train, settings, registry):
+    trained = train(evaluation={"episodes": 0})
+    manifest = Path(trained.checkpoint) / "checkpoint.json"
+    manifest.write_text(manifest.read_text().replace('"seed": 3', '"seed": 4'))
+    with pytest.raises(CheckpointError, match="changed"):
+        add(registry, settings, Path(trained.checkpoint), total_timesteps=512)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (tiny(agent_kwargs={"net_arch": [16]}), "shape"),
+        (tiny(agent={"class": "dqn"}), "name"),
+        (tiny(agent={"class": "random"}), "none of Stable-Baselines3"),
+        (tiny(obs={"normalize": "running"}), "statistics"),
+        (None, "--spec"),
+    ],
+)
+def test_a_zip_that_is_of_another_spec_is_refused(settings, registry, their_zip, spec, why):
+    with pytest.raises(ModelError, match=why):
+        add(registry, settings, their_zip, spec=spec)
+    assert registry.list() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip at all", None])
+def test_a_file_that_is_no_such_zip_is_refused(settings, registry, tmp_path, content):
+    path = tmp_path / "some.zip"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ModelError, match=r"cannot be read|not there"):
+        add(registry, settings, path, spec=tiny())
+
+
+def tensors(**changes):
+    buffer = io.BytesIO()
+    torch.save(changes, buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        (tensors(weights=[1, 2]), "no mapping of names to tensors"),
+        (b"not torch", "no file of tensors alone"),
+        (b"\0" * 40_000_000, "far larger"),
+    ],
+)
+def test_weights_that_are_no_tensors_are_refused(settings, registry, their_zip, policy, why):
+    with pytest.raises(ModelError, match=why):
+        add(registry, settings, rewritten(their_zip, policy_pth=policy), spec=tiny())
+
+
+def test_weights_that_are_not_finite_are_refused(settings, registry, theirs, tmp_path):
+    with torch.no_grad():
+        next(theirs.policy.parameters())[0, 0] = float("nan")
+    theirs.save(tmp_path / "nan.zip")
+    with pytest.raises(ModelError, match="NaN"):
+        add(registry, settings, tmp_path / "nan.zip", spec=tiny())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"episodes": 0},
+        {"std_reward": -1.0},
+        {"mean_reward": float("nan")},
+        {"returns": [50.0]},
+        {"returns": [1.0] * 20},
+        {"reward": 3},
+        {"total_timesteps": None},
+    ],
+)
+def test_wrong_metrics_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        GivenMetrics(**{**METRICS, **wrong})
+
+
+def test_metrics_of_another_length_of_training_are_refused(train, settings, registry):
+    trained = train(evaluation={"episodes": 0})
+    with pytest.raises(ModelError, match="512 transitions, and the metrics say 4096"):
+        add(registry, settings, Path(trained.checkpoint))
+
+
+# -- a zip that means harm -----------------------------------------------------------------------------------------
+
+
+class Harm:
+    """Runs a command as soon as anybody unpickles it."""
+
+    def __init__(self, command):
+        self.command = command
+
+    def __reduce__(self):
+        return os.system, (self.command,)
+
+
+@pytest.fixture
+def mark(tmp_path):
+    """The file that appears when the harm was done."""
+    return tmp_path / "harmed"
+
+
+def torch_file(harm):
+    buffer = io.BytesIO()
+    torch.save({"weights": harm}, buffer)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def harmful(their_zip, mark):
+    """A zip whose every pickle but the weights does harm."""
+    harm = Harm(f"touch {mark}")
+    with zipfile.ZipFile(their_zip) as archive:
+        data = json.loads(archive.read("data"))
+    code = base64.b64encode(pickle.dumps(harm)).decode()
+    data["policy_class"] = {":type:": "<class 'abc.ABCMeta'>", ":serialized:": code}
+    data["clip_range"] = {":type:": "<class 'function'>", ":serialized:": code}
+    return rewritten(
+        their_zip,
+        data=json.dumps(data),
+        pytorch_variables_pth=torch_file(harm),
+        policy_optimizer_pth=torch_file(harm),
+    )
+
+
+def test_the_harm_is_real(harmful, mark):
+    with pytest.raises(Exception):  # noqa: B017  whatever it is, the harm is done before
+        PPO.load(harmful)
+    assert mark.exists()
+
+
+def test_a_zip_that_means_harm_is_added_validated_loaded_and_runs_nothing(settings, registry, harmful, mark):
+    row = add(registry, settings, harmful, spec=tiny())
+    assert registry.validate(row.id).passed
+    with PolicyServer.open(settings) as server:
+        assert server.answer(SEEN[0]).model_id == row.id
+    evaluate_model(row.id, settings, episodes=12)
+    registry.promote(row.id, who="test", why="test")
+    assert not mark.exists()
+    # Nothing of the zip but its weights is in the checkpoint, which has no pickle at all.
+    assert sorted(path.name for path in Path(row.model_path).iterdir()) == ["checkpoint.json", "state.safetensors"]
+
+
+def test_weights_that_mean_harm_are_refused_and_run_nothing(settings, registry, their_zip, mark):
+    harm = Harm(f"touch {mark}")
+    for policy in (torch_file(harm), pickle.dumps(harm)):
+        with pytest.raises(ModelError, match="tensors alone"):
+            add(registry, settings, rewritten(their_zip, policy_pth=policy), spec=tiny())
+    assert registry.list() == []
+    assert not mark.exists()

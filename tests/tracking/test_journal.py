@@ -1,0 +1,129 @@
+import json
+import resource
+import threading
+import time
+
+import pytest
+
+from alphaswarm_rl.tracking.delivery import Delivery
+from alphaswarm_rl.tracking.destination import Destination
+from alphaswarm_rl.tracking.journal import Journal, journal_path, operations, read_state, turn
+from alphaswarm_rl.tracking.waiting import forget, journals, standing
+
+RUN = "run-1"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "tracking" / "journal"
+
+
+def begun(folder):
+    journal = Journal(folder, RUN)
+    journal.append("begin", name="x", destination=Destination("local", "lab").as_data())
+    return journal
+
+
+def points(folder):
+    lines = (folder.parent / "lab" / RUN / "metrics.jsonl").read_text().splitlines()
+    return [(point["n"], point["metrics"]["loss"]) for point in map(json.loads, lines)]
+
+
+def test_half_a_line_of_a_killed_process_is_dropped_and_the_numbers_go_on(folder):
+    begun(folder).append("metrics", step=1, metrics={"loss": 1.0})
+    path = journal_path(folder, RUN)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:40])
+    assert [operation.number for operation, _ in operations(path)] == [1, 2]
+    assert Delivery(folder, RUN).once()
+    Journal(folder, RUN).append("metrics", step=2, metrics={"loss": 2.0})
+    assert [operation.number for operation, _ in operations(path)] == [1, 2, 3]
+    assert Delivery(folder, RUN).once()
+    assert points(folder) == [(2, 1.0), (3, 2.0)]
+
+
+def test_half_a_line_in_the_trackers_own_file_is_told_again(folder):
+    begun(folder).append("metrics", step=1, metrics={"loss": 1.0})
+    assert Delivery(folder, RUN).once()
+    path = folder.parent / "lab" / RUN / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    (folder / f"{RUN}.state.json").unlink()
+    assert Delivery(folder, RUN).once()
+    assert points(folder) == [(2, 1.0)]
+
+
+def test_a_full_disk_loses_nothing_that_was_said(folder):
+    journal = begun(folder)
+    size = journal.path.stat().st_size
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, hard))
+    try:
+        for step in range(3):
+            journal.append("metrics", step=step, metrics={"loss": float(step)})
+        assert "No space left" in journal.problem
+        assert journal.path.stat().st_size == size
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    journal.append("metrics", step=3, metrics={"loss": 3.0})
+    assert journal.problem is None
+    assert Delivery(folder, RUN).once()
+    assert points(folder) == [(2, 0.0), (3, 1.0), (4, 2.0), (5, 3.0)]
+
+
+def test_a_folder_that_cannot_be_made_is_no_failure(tmp_path):
+    (tmp_path / "file").write_text("")
+    journal = Journal(tmp_path / "file" / "journal", RUN)
+    journal.append("end", status="completed")
+    assert "Not a directory" in journal.problem
+    journal.close()
+
+
+def test_two_who_deliver_take_turns(folder):
+    journal = begun(folder)
+    for step in range(200):
+        journal.append("metrics", step=step, metrics={"loss": float(step)})
+    threads = [threading.Thread(target=Delivery(folder, RUN).once) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert points(folder) == [(step + 2, float(step)) for step in range(200)]
+    assert standing(folder, RUN).waiting == 0
+
+
+def test_who_does_not_get_the_turn_leaves_it(folder):
+    begun(folder)
+    with turn(folder, RUN) as ours, turn(folder, RUN, wait=0.05) as others:
+        assert ours
+        assert not others
+    with turn(folder, RUN, wait=0) as ours:
+        assert ours
+
+
+def test_a_state_that_cannot_be_read_means_from_the_beginning(folder):
+    begun(folder).append("metrics", step=1, metrics={"loss": 1.0})
+    assert Delivery(folder, RUN).once()
+    (folder / f"{RUN}.state.json").write_text("{")
+    assert read_state(folder, RUN).offset == 0
+    assert Delivery(folder, RUN).once()
+    assert points(folder) == [(2, 1.0)]
+
+
+def test_a_forgotten_journal_is_gone(folder):
+    begun(folder).append("end", status="completed")
+    assert Delivery(folder, RUN).once()
+    assert journals(folder) == [RUN]
+    assert forget(folder, RUN) > 0
+    assert journals(folder) == []
+    assert list(folder.iterdir()) == []
+
+
+def test_saying_something_costs_microseconds(folder):
+    journal = begun(folder)
+    metrics = {f"train/{index}": index / 3 for index in range(12)}
+    times = []
+    for step in range(2000):
+        began = time.perf_counter()
+        journal.append("metrics", step=step, metrics=metrics)
+        times.append(time.perf_counter() - began)
+    assert sorted(times)[1000] < 0.001
