@@ -73,6 +73,7 @@ def fill(registry: ModelRegistry, count: int, scopes: int) -> None:
     ]
     looks = [
         {
+            "id": row["id"],
             "model_id": row["id"],
             "at": utc_now(),
             "episodes": 10,
@@ -91,6 +92,7 @@ def fill(registry: ModelRegistry, count: int, scopes: int) -> None:
             "checks": [],
             "evidence": {},
             "limits": {},
+            "evaluation_id": row["id"],
         }
         for row in rows
         for _ in range(VALIDATIONS)

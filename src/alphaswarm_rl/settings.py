@@ -70,7 +70,11 @@ class MetricsSettings(FrozenModel):
     track_loss: bool = Field(True, description="Whether the losses are exported.")
     track_entropy: bool = Field(True, description="Whether the entropy is exported.")
     track_fps: bool = Field(True, description="Whether transitions per second are exported.")
-    granularity: Literal["step", "episode"] = Field("episode", description="One point per step or per episode.")
+    granularity: Literal["step", "episode"] = Field(
+        "episode",
+        description="Which rewards are exported: episode: the mean return of the episodes that ended; "
+        "step: also the mean reward of the last step.",
+    )
 
 
 class TracesSettings(FrozenModel):

@@ -29,12 +29,14 @@ def test_one_answer_per_line(rl, trained):
         ('{"observation": [0,0,0,0], "episode_start": 1}\n', "episode_start"),
     ],
 )
-def test_a_bad_line_is_named_and_earlier_answers_stay(rl, trained, bad, why):
+def test_a_bad_line_has_its_error_as_the_answer_and_the_next_ones_are_answered(rl, trained, bad, why):
     answer = rl("infer", stdin=ZERO + bad + ZERO)
     assert answer.code == 2
-    assert len(lines(answer)) == 1
+    first, second, third = lines(answer)
+    assert first == third
+    assert second["line"] == 2
+    assert why in second["error"]["why"]
     assert "line 2" in answer.err
-    assert why in answer.err
 
 
 def test_answers_come_line_by_line(trained):

@@ -1,12 +1,20 @@
 """`rl runs rm` and `rl runs gc`."""
 
+import json
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+
+from alphaswarm_rl.cli import runs_removal
+from alphaswarm_rl.models import ModelRegistry
+from alphaswarm_rl.settings import Settings
+from tests.models.samples import evaluation
 
 
 def test_rm_removes_files_and_keeps_the_row(rl, trained, home):
@@ -88,3 +96,104 @@ def test_gc_with_another_ledger_is_refused(rl, trained, home, tmp_path):
     assert answer.code == 2
     assert "another ledger" in answer.err
     assert (home / "models" / trained["run_id"]).is_dir()
+
+
+@pytest.fixture
+def registry(home):
+    with ModelRegistry.open(Settings(home=home)) as registry:
+        yield registry
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Lets something happen while the question waits for its answer."""
+
+    def set_up(happens):
+        monkeypatch.setattr(runs_removal, "_confirm", lambda question, *, yes: happens())
+
+    return set_up
+
+
+def deploy(registry, model):
+    registry.add_evaluation(model, evaluation())
+    assert registry.validate(model).passed
+    registry.promote(model, who="test", why="test")
+
+
+def test_rm_refuses_what_was_deployed_while_it_asked(rl, trained, registry, meanwhile):
+    (row,) = registry.list()
+    meanwhile(lambda: deploy(registry, row.id))
+    answer = rl("runs", "rm", trained["run_id"], "--json")
+    assert (answer.code, answer.error["why"]) == (2, f"model {row.id} is in production")
+    assert Path(trained["checkpoint"]).exists()
+    assert registry.get(row.id).deployment_status == "production"
+    assert [run["id"] for run in rl("runs", "list", "--json").json] == [trained["run_id"]]
+    meanwhile(lambda: None)
+    assert rl("runs", "rm", trained["run_id"], "--force").code == 0
+    assert registry.get(row.id).archived
+
+
+def test_rm_refuses_a_run_that_was_judged_while_it_asked(rl, trained, meanwhile):
+    meanwhile(lambda: rl("evaluate", trained["run_id"]))
+    answer = rl("runs", "rm", trained["run_id"])
+    assert answer.code == 2
+    assert "was judged by" in answer.err
+    assert Path(trained["checkpoint"]).exists()
+
+
+def test_rm_refuses_a_run_whose_model_is_what_a_rollback_returns_to_or_a_parent(rl, trained, ppo_spec, registry):
+    second = rl("train", ppo_spec, "--seed", 5, "--json").json
+    first_model, second_model = sorted(registry.list(), key=lambda row: row.id)
+    deploy(registry, first_model.id)
+    deploy(registry, second_model.id)
+    answer = rl("runs", "rm", trained["run_id"], "--yes")
+    assert (answer.code, "rollback" in answer.err) == (2, True)
+    assert Path(trained["checkpoint"]).exists()
+    assert rl("runs", "rm", second["run_id"], "--yes").code == 2
+
+
+def test_gc_refuses_what_was_deployed_while_it_asked(rl, trained, home, registry, meanwhile):
+    (row,) = registry.list()
+    folder = home / "models" / str(uuid4()) / Path(trained["checkpoint"]).name
+    shutil.copytree(trained["checkpoint"], folder)
+    metrics = {"mean_reward": 9, "std_reward": 1, "episodes": 12, "mean_episode_length": 9, "total_timesteps": 256}
+    added = rl("models", "add", folder, json.dumps(metrics), "--parent", row.id, "--json").json
+    assert added["parent_model_id"] == row.id
+    meanwhile(lambda: registry.protect(added["id"], True, who="test", why="test"))
+    answer = rl("runs", "gc")
+    assert answer.code == 2
+    assert "Nothing was removed" in answer.err
+    assert folder.exists()
+    assert not registry.get(added["id"]).archived
+
+
+def test_gc_leaves_what_a_resumed_run_writes_while_it_asks(rl, trained, home, meanwhile):
+    half = home / "models" / trained["run_id"] / ".unfinished-000000000999"
+    half.mkdir()
+
+    def resume():
+        with sqlite3.connect(next(home.glob("*ledger*.db"))) as connection:
+            connection.execute("UPDATE rl_runs SET status = 'running'")
+
+    meanwhile(resume)
+    assert rl("runs", "gc").code == 2
+    assert half.exists()
+
+
+def test_a_home_behind_a_link(rl, ppo_spec, tmp_path, monkeypatch):
+    """What the registry holds and what a run is judged by are found whichever way leads there."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    monkeypatch.setenv("ALPHASWARM_RL_HOME", str(tmp_path / "link"))
+    trained = rl("train", ppo_spec, "--json").json
+    (row,) = rl("models", "list", "--json").json
+    assert Path(row["model_path"]).is_relative_to(tmp_path / "disk")
+    judged = rl("evaluate", "--model-id", row["id"], "--episodes", 12, "--json").json
+    assert judged["validated"]
+    answer = rl("runs", "rm", trained["run_id"], "--yes")
+    assert (answer.code, judged["run_id"] in answer.err) == (2, True)
+    assert rl("models", "promote", row["id"], "--reason", "test").code == 0
+    assert rl("runs", "rm", judged["run_id"], "--yes").code == 0
+    answer = rl("runs", "rm", trained["run_id"], "--yes")
+    assert (answer.code, "in production" in answer.err) == (2, True)
+    assert Path(trained["checkpoint"]).exists()

@@ -180,6 +180,71 @@ def test_holdout(see: Callable[..., Evidence]) -> None:
     assert "no dates" in without.reason
 
 
+def test_an_added_evaluation_without_dates_is_held_out_only_where_there_are_none(see: Callable[..., Evidence]) -> None:
+    assert said("holdout", see(evaluation(source="added", metrics={"dated": False}))).passed
+    for metrics in ({}, {"dated": True}):
+        verdict = said("holdout", see(evaluation(source="added", metrics=metrics)))
+        assert not verdict.passed
+        assert "not given" in verdict.reason
+
+
+HUGE = 1e308
+NOT_FINITE = {
+    "inf": [math.inf] * 10,
+    "both": [math.inf, -math.inf] * 5,
+    "nan": [math.nan] + [1.0] * 9,
+    "sum": [HUGE] * 10,
+    "squares": [HUGE / 10, -HUGE / 10] * 5,
+}
+
+
+@pytest.mark.parametrize("name", ["default", "strict", "trading", "seed-legacy"])
+@pytest.mark.parametrize("values", NOT_FINITE.values(), ids=NOT_FINITE)
+@pytest.mark.parametrize("mean", [0.0, math.nan, HUGE])
+def test_returns_that_are_not_finite_are_judged_and_fail(
+    alone: ModelRegistry, tmp_path: Path, values: list[float], mean: float, name: str
+) -> None:
+    row = alone.register(new_model(tmp_path / "model"))
+    stored = alone.add_evaluation(row.id, evaluation(mean, 1.0, returns=values))
+    assert stored.lower_bound is None
+    given = alone.validate(row.id, curve=[(step, values[step % 10]) for step in range(50)], profile=name)
+    verdicts = {check.gate: check for check in given.checks}
+    if name != "seed-legacy":
+        assert not verdicts["finite"].passed
+        assert "not finite" in verdicts["finite"].reason
+
+
+@pytest.mark.parametrize(("mean", "std"), [(-HUGE, HUGE), (0.0, 1.79e308), (math.inf, 1.0), (0.0, math.nan)])
+def test_figures_that_are_too_large_are_not_known(
+    alone: ModelRegistry, tmp_path: Path, mean: float, std: float
+) -> None:
+    row = alone.register(new_model(tmp_path / "model"))
+    assert alone.add_evaluation(row.id, evaluation(mean, std, episodes=2)).lower_bound is None
+    assert not next(check for check in alone.validate(row.id).checks if check.gate == "finite").passed
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(step, math.inf if step % 2 else -math.inf) for step in range(1000)],
+        [(step, HUGE) for step in range(1000)],
+        [(step, HUGE if step < 500 else -HUGE) for step in range(1000)],
+        [(step, HUGE * (-1) ** (step // 25)) for step in range(40)],
+        [(step, HUGE * step / 40) for step in range(40)],
+        [(math.inf, 1.0)] * 40,
+        [(step * 1e307, 1.0) for step in range(40)],
+    ],
+)
+def test_a_curve_that_is_not_finite_is_judged_and_fails(
+    alone: ModelRegistry, tmp_path: Path, points: list[tuple[float, float]]
+) -> None:
+    row = add(alone, tmp_path / "model")
+    given = alone.validate(row.id, curve=points, profile="strict")
+    (verdict,) = (check for check in given.checks if check.gate == "converged")
+    assert not verdict.passed
+    assert "finite" in verdict.reason or "too large" in verdict.reason
+
+
 def test_checksum(alone: ModelRegistry, tmp_path: Path) -> None:
     row = add(alone, tmp_path / "model")
     assert alone.get(row.id).validated

@@ -120,6 +120,29 @@ def test_rollback_passes_over_a_model_that_left_by_itself(registry: ModelRegistr
     assert registry.rollback(CARTPOLE, **ME).model_id == a.id
 
 
+def test_rollback_passes_over_archived_models(registry: ModelRegistry, tmp_path: Path) -> None:
+    a, b, c = (add(registry, tmp_path / name) for name in "abc")
+    for row in (a, b, c):
+        registry.promote(row.id, **ME)
+    registry.archive(b.id, because="it was wrong")
+    assert registry.rollback(CARTPOLE, **ME).model_id == a.id
+    assert places(registry, a, b, c) == ["production", "archived", "staging"]
+    registry.promote(c.id, **ME)
+    registry.archive(a.id, because="it was wrong too")
+    with pytest.raises(ModelError, match=f"model {a.id} before it is archived: it was wrong too"):
+        registry.rollback(CARTPOLE, **ME)
+    assert places(registry, a, b, c) == ["archived", "archived", "production"]
+
+
+def test_rollback_never_returns_to_the_model_in_production(registry: ModelRegistry, tmp_path: Path) -> None:
+    a, b = add(registry, tmp_path / "a"), add(registry, tmp_path / "b")
+    for row in (a, b, a):
+        registry.promote(row.id, **ME)
+    registry.archive(b.id, because="it was wrong")
+    with pytest.raises(ModelError, match=f"model {b.id} before it is archived"):
+        registry.rollback(CARTPOLE, **ME)
+
+
 def test_rollback_of_an_unknown_place(registry: ModelRegistry, tmp_path: Path) -> None:
     for scope in (CARTPOLE, PENDULUM):
         registry.promote(add(registry, tmp_path / scope.env_id, scope=scope).id, **ME)
@@ -155,11 +178,15 @@ def test_champion_is_the_model_in_production(registry: ModelRegistry, tmp_path: 
     with pytest.raises(ModelError, match="rl models promote"):
         registry.promote(a.id, to="staging", alias="champion", **ME)
     registry.promote(a.id, **ME)
-    # Another alias leaves the champion where it is.
-    registry.promote(b.id, alias="candidate", **ME)
-    assert registry.by_alias("champion").id == a.id
-    assert registry.by_alias("candidate").id == b.id
-    registry.set_alias(b.id, "champion", **ME)
+    # Another alias comes in addition.
+    entry = registry.promote(b.id, alias="candidate", **ME)
+    assert (entry.action, entry.alias) == ("promote", "champion")
+    assert registry.aliases(a.id) == []
+    assert registry.aliases(b.id) == ["candidate", "champion"]
+    assert [(item.action, item.alias) for item in registry.promotions(b.id)] == [
+        ("promote", "champion"),
+        ("alias", "candidate"),
+    ]
     # Both go back.
     registry.rollback(CARTPOLE, **ME)
     assert registry.aliases(a.id) == ["candidate", "champion"]

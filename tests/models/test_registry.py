@@ -33,6 +33,27 @@ def test_the_same_file_again_is_the_same_row(registry: ModelRegistry, tmp_path: 
     assert len(registry.list()) == 1
 
 
+def test_the_same_file_again_gets_further_tags_and_its_parent(registry: ModelRegistry, tmp_path: Path) -> None:
+    parent = registry.register(new_model(tmp_path / "parent"))
+    row = registry.register(new_model(tmp_path / "model", tags=["a", "b"]))
+    again = registry.register(new_model(tmp_path / "model", tags=["c", "a"], parent_model_id=parent.id))
+    assert (again.id, again.tags, again.parent_model_id) == (row.id, ("a", "b", "c"), parent.id)
+    assert registry.register(new_model(tmp_path / "model")) == again == registry.get(row.id)
+
+
+def test_a_parent_is_an_older_model_of_the_same_scope(registry: ModelRegistry, tmp_path: Path) -> None:
+    elsewhere = registry.register(new_model(tmp_path / "elsewhere", PENDULUM))
+    parent = registry.register(new_model(tmp_path / "parent"))
+    with pytest.raises(ModelError, match="same scope"):
+        registry.register(new_model(tmp_path / "model", parent_model_id=elsewhere.id))
+    row = registry.register(new_model(tmp_path / "model", parent_model_id=parent.id))
+    assert row.parent_model_id == parent.id
+    other = registry.register(new_model(tmp_path / "other"))
+    for path, wrong in (("model", other), ("parent", row), ("parent", parent)):
+        with pytest.raises(ModelError, match="its parent is"):
+            registry.register(new_model(tmp_path / path, parent_model_id=wrong.id))
+
+
 def test_another_file_at_the_same_place_archives_the_old_row(registry: ModelRegistry, tmp_path: Path) -> None:
     old = add(registry, tmp_path / "model")
     registry.promote(old.id, **ME)
@@ -79,16 +100,30 @@ def test_the_lower_bound_is_students() -> None:
     assert lower_bound(5, 1.0, None, None) is None
 
 
-def test_models_are_listed_by_lower_bound_then_mean_then_age(registry: ModelRegistry, tmp_path: Path) -> None:
+def test_models_are_listed_by_lower_bound_and_those_without_by_mean(registry: ModelRegistry, tmp_path: Path) -> None:
     wide = add(registry, tmp_path / "wide", 110.0, std=50.0)
     tight = add(registry, tmp_path / "tight", 100.0, std=1.0)
     older = add(registry, tmp_path / "older", 90.0, std=1.0)
     newer = add(registry, tmp_path / "newer", 90.0, std=1.0)
     nothing = add(registry, tmp_path / "nothing", None)
-    one = registry.register(new_model(tmp_path / "one"))
-    registry.add_evaluation(one.id, evaluation(500.0, 0.0, episodes=1))
-    assert [row.id for row in registry.list()] == [tight.id, newer.id, older.id, wide.id, one.id, nothing.id]
+    high, low, low_too = (registry.register(new_model(tmp_path / name)) for name in ("high", "low", "low too"))
+    for row, mean in ((high, 500.0), (low, 400.0), (low_too, 400.0)):
+        registry.add_evaluation(row.id, evaluation(mean, 0.0, episodes=1))
+    expected = [tight, newer, older, wide, high, low_too, low, nothing]
+    assert [row.id for row in registry.list()] == [row.id for row in expected]
     assert [row.id for row in registry.list(top_n=2)] == [tight.id, newer.id]
+
+
+def test_of_equal_lower_bounds_the_newest_is_the_best_whatever_its_mean(
+    registry: ModelRegistry, tmp_path: Path
+) -> None:
+    add(registry, tmp_path / "older", 110.0, std=0.0)
+    newer = add(registry, tmp_path / "newer", 90.0, std=0.0)
+    with write(registry.engine) as connection:
+        connection.execute(text("UPDATE models SET lower_bound = 80"))
+    best = registry.best()
+    assert best is not None
+    assert best.id == newer.id
 
 
 def test_models_are_chosen(registry: ModelRegistry, tmp_path: Path) -> None:
@@ -147,6 +182,23 @@ def test_a_flag_that_was_set_by_hand_is_no_validation(registry: ModelRegistry, t
     assert registry.list(validated=True) == []
     with pytest.raises(ModelError, match="did not pass"):
         registry.promote(row.id, **ME)
+
+
+def test_an_evaluation_that_no_gate_judged_takes_the_validation_away(registry: ModelRegistry, tmp_path: Path) -> None:
+    first, second = add(registry, tmp_path / "first", 100.0), add(registry, tmp_path / "second", 90.0)
+    registry.add_evaluation(second.id, evaluation(1e6))  # and the process is killed here
+    assert not registry.get(second.id).validated
+    assert registry.best() == first
+    with pytest.raises(ModelError, match="newest evaluation"):
+        registry.promote(second.id, **ME)
+    # A flag that is set by hand does not help: the newest validation saw another evaluation.
+    with write(registry.engine) as connection:
+        connection.execute(text("UPDATE models SET validated = (1 = 1)"))
+    assert registry.best() == first
+    assert not registry.has_passed(second.id)
+    assert registry.validate(second.id).evaluation_id == registry.evaluations(second.id)[-1].id
+    assert registry.best() == registry.get(second.id)
+    assert registry.has_passed(second.id)
 
 
 def test_models_are_found_by_checksum(registry: ModelRegistry, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.models import ModelRegistry
-from tests.models.samples import CARTPOLE, ME, PENDULUM, add
+from tests.models.samples import CARTPOLE, ME, PENDULUM, add, evaluation, new_model
 
 ALL = {"keep_top_n": None, "max_age_days": None}
 
@@ -38,7 +38,7 @@ def test_the_best_of_each_scope_are_kept(registry: ModelRegistry, tmp_path: Path
 
 
 def test_old_models_go(registry: ModelRegistry, tmp_path: Path) -> None:
-    old, young = add(registry, tmp_path / "old", 200.0), add(registry, tmp_path / "young")
+    old, young = add(registry, tmp_path / "old"), add(registry, tmp_path / "young", 200.0)
     age(registry, old.id, 8)
     age(registry, young.id, 6)
     (row,) = registry.prune(keep_top_n=10, max_age_days=7)
@@ -71,13 +71,85 @@ def test_deployed_protected_and_parents_stay(registry: ModelRegistry, tmp_path: 
         age(registry, row.id, 100)
     gone = {row.id for row in registry.prune(keep_top_n=1, max_age_days=200)}
     assert gone == {long_before.id, childless.id, child.id}
-    # The best is too old as well; what is deployed, and what it stands on, is never too old.
-    assert [row.id for row in registry.prune(keep_top_n=1, max_age_days=50)] == [best.id]
+    # What is deployed, and what it stands on, is never too old; nor is the best.
+    assert registry.prune(keep_top_n=1, max_age_days=50) == []
     kept = {row.id for row in registry.list()}
-    assert kept == {grandparent.id, parent.id, live.id, before.id, aliased.id, protected.id}
+    assert kept == {grandparent.id, parent.id, live.id, before.id, aliased.id, protected.id, best.id}
     registry.protect(protected.id, False, **ME)
-    assert [row.id for row in registry.prune(keep_top_n=1, max_age_days=None)] == []  # it is the best one left
     assert [row.id for row in registry.prune(keep_top_n=None, max_age_days=1)] == [protected.id]
+
+
+def test_models_that_passed_are_kept_before_those_that_did_not(registry: ModelRegistry, tmp_path: Path) -> None:
+    never = add(registry, tmp_path / "never", 900.0, validate=False)
+    failed = add(registry, tmp_path / "failed", 800.0)
+    registry.add_evaluation(failed.id, evaluation(800.0, episodes=2))
+    assert not registry.validate(failed.id).passed
+    passed, worse = add(registry, tmp_path / "passed", 100.0), add(registry, tmp_path / "worse", 90.0)
+    assert {row.id for row in registry.prune(keep_top_n=1, max_age_days=None)} == {never.id, failed.id, worse.id}
+    assert registry.best() == passed
+
+
+def test_the_best_of_a_scope_is_never_too_old(registry: ModelRegistry, tmp_path: Path) -> None:
+    best, unproven = (
+        add(registry, tmp_path / "best", 100.0),
+        add(registry, tmp_path / "unproven", 900.0, validate=False),
+    )
+    for row in (best, unproven):
+        age(registry, row.id, 100)
+    assert [row.id for row in registry.prune(keep_top_n=None, max_age_days=10)] == [unproven.id]
+    assert registry.best() == registry.get(best.id)
+
+
+def test_files_are_the_same_whichever_way_leads_to_them(registry: ModelRegistry, tmp_path: Path) -> None:
+    real, link = tmp_path / "disk", tmp_path / "home"
+    real.mkdir()
+    link.symlink_to(real)
+    row = add(registry, link / "run" / "1")
+    assert row.path == real / "run" / "1"
+    for root in (link, real, link / "run" / ".." / "run", tmp_path / "other" / ".." / "home"):
+        assert registry.held(root) == {row.path}
+        assert registry.at(root) == [row]
+    assert registry.register(new_model(real / "run" / "1")).id == row.id
+    assert set(registry.in_use([link / "run"])) == set()
+    registry.protect(row.id, True, **ME)
+    assert set(registry.in_use([link / "run"])) == {link / "run"}
+
+
+def test_what_is_deleted_is_released_unless_somebody_counts_on_it(registry: ModelRegistry, tmp_path: Path) -> None:
+    before, live, aliased, protected, parent, free = (
+        add(registry, tmp_path / name / "1") for name in ("before", "live", "aliased", "protected", "parent", "free")
+    )
+    child = add(registry, tmp_path / "child" / "1", parent_model_id=parent.id)
+    for row in (before, live):
+        registry.promote(row.id, **ME)
+    registry.set_alias(aliased.id, "canary", **ME)
+    registry.protect(protected.id, True, **ME)
+    folders = [row.path.parent for row in (before, live, aliased, protected, parent, free)]
+    assert registry.in_use(folders) == {
+        folders[0]: f"model {before.id} of it is what a rollback returns to",
+        folders[1]: f"model {live.id} of it is in production",
+        folders[2]: f"model {aliased.id} of it has an alias",
+        folders[3]: f"model {protected.id} of it is protected",
+        folders[4]: f"model {parent.id} of it is the parent of model {child.id}",
+    }
+    for folder, row in zip(folders[:5], (before, live, aliased, protected, parent), strict=True):
+        with pytest.raises(ModelError, match=f"model {row.id} "):
+            registry.release({folders[5]: "it goes", folder: "it goes"})
+    assert not registry.get(free.id).archived  # all or nothing
+    assert registry.in_use([*folders[4:], child.path.parent]) == {}  # a parent goes with its child
+    registry.release({folders[5]: "it goes", folders[4]: "with its child", child.path.parent: "with its parent"})
+    assert registry.get(free.id).archived_because == "it goes"
+    assert registry.get(parent.id).archived_because == "with its child"
+    registry.release({folders[1]: "by force"}, force=True)
+    assert registry.get(live.id).archived
+
+
+def test_a_folder_that_stays_keeps_the_parents_of_all_its_models(registry: ModelRegistry, tmp_path: Path) -> None:
+    parent = add(registry, tmp_path / "first" / "1")
+    add(registry, tmp_path / "second" / "1", parent_model_id=parent.id)
+    protected = add(registry, tmp_path / "second" / "2")
+    registry.protect(protected.id, True, **ME)
+    assert set(registry.in_use([tmp_path / "first", tmp_path / "second"])) == {tmp_path / "first", tmp_path / "second"}
 
 
 def test_a_parent_goes_with_its_last_child(registry: ModelRegistry, tmp_path: Path) -> None:

@@ -249,7 +249,7 @@
   options.rl.metrics.granularity = lib.mkOption {
     type = lib.types.enum [ "step" "episode" ];
     default = "episode";
-    description = "One point per step or per episode.";
+    description = "Which rewards are exported: episode: the mean return of the episodes that ended; step: also the mean reward of the last step.";
   };
   # Traces: Episode/step spans. Episode → Trace (Signal)
   options.rl.traces.enable = lib.mkOption {

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import subprocess
 import sys
@@ -52,6 +53,34 @@ def test_changed_tensors_are_refused(store):
     tensors.write_bytes(content)
     with pytest.raises(CheckpointError, match="changed after it was written"):
         load_checkpoint(checkpoint.path)
+
+
+def test_what_was_verified_is_what_is_loaded_though_the_file_is_swapped(store, monkeypatch):
+    checkpoint = save(store)
+    other = {name: State({key: array[::-1] if array.ndim else array for key, array in state.arrays.items()}, state.data)
+             for name, state in STATES.items()}  # fmt: skip
+    tensors = checkpoint.path / "state.safetensors"
+    verified = tensors.read_bytes()
+    wrong = (store.save("other", 10, other, spec={}, seed=1).path / tensors.name).read_bytes()
+    assert len(wrong) == len(verified)
+    swapped = []
+
+    def swapping(digest):
+        def hashed(data, *more):
+            result = digest(data, *more)
+            if data == verified or getattr(data, "name", None) == str(tensors):
+                tensors.write_bytes(wrong)
+                swapped.append(True)
+            return result
+
+        return hashed
+
+    for name in ("sha256", "file_digest"):
+        monkeypatch.setattr(hashlib, name, swapping(getattr(hashlib, name)))
+    loaded = load_checkpoint(checkpoint.path)
+    assert swapped == [True]
+    assert tensors.read_bytes() == wrong
+    np.testing.assert_array_equal(loaded.states["learner"].arrays["w"], STATES["learner"].arrays["w"])
 
 
 def test_a_changed_manifest_is_refused_by_the_ledgers_checksum(store):

@@ -16,10 +16,14 @@ from stable_baselines3 import PPO, SAC
 
 from alphaswarm_rl.core.errors import CheckpointError, ModelError
 from alphaswarm_rl.models.registry import ModelRegistry
+from alphaswarm_rl.models.rows import NewModel
+from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.importing import GivenMetrics, add_model
 from alphaswarm_rl.runtime.model_evaluation import evaluate_model
+from alphaswarm_rl.runtime.model_loading import load_model
 from alphaswarm_rl.runtime.policy_server import PolicyServer
 from tests.runtime.conftest import tiny
+from tests.runtime.test_trading import trading
 
 METRICS = {"mean_reward": 50.0, "std_reward": 5.0, "episodes": 20, "mean_episode_length": 50.0, "total_timesteps": 4096}
 SEEN = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
@@ -45,8 +49,9 @@ def their_zip(theirs, tmp_path):
     return path
 
 
-def add(registry, settings, path, *, spec=None, tags=(), **changes):
-    return add_model(registry, settings, path, GivenMetrics(**{**METRICS, **changes}), spec=spec, tags=tags)
+def add(registry, settings, path, *, spec=None, tags=(), parent=None, **changes):
+    metrics = GivenMetrics(**{**METRICS, **changes})
+    return add_model(registry, settings, path, metrics, spec=spec, tags=tags, parent_model_id=parent)
 
 
 def rewritten(path, **entries):
@@ -122,6 +127,58 @@ def test_a_runs_own_checkpoint_is_the_row_that_is_there(train, settings, registr
     assert registry.get(row.id).run_id == trained.run_id
 
 
+def test_metrics_that_are_added_to_a_validated_model_are_judged_before_they_count(train, settings, registry):
+    trained = train(evaluation={"episodes": 12})
+    (row,) = registry.list()
+    assert (row.validated, registry.best()) == (True, row)
+    again = add(registry, settings, Path(trained.checkpoint), total_timesteps=512, mean_reward=1e6, tags=["claimed"])
+    assert (again.id, again.validated, again.tags) == (row.id, False, ("claimed",))
+    assert registry.best() is None
+    with pytest.raises(ModelError, match="latest validation"):
+        PolicyServer.open(settings, model_id=row.id)
+    assert registry.validate(row.id).passed
+    assert registry.best().mean_reward == 1e6
+
+
+def test_a_parent_is_kept(settings, registry, their_zip):
+    parent = add(registry, settings, their_zip, spec=tiny())
+    child = add(registry, settings, their_zip, spec=tiny(training={"seed": 1}), parent=parent.id)
+    assert (parent.parent_model_id, child.parent_model_id) == (None, parent.id)
+    with pytest.raises(ModelError, match="no such model"):
+        add(registry, settings, their_zip, spec=tiny(training={"seed": 2}), parent=99)
+    gym = tiny(env={"class": "gymnasium", "kwargs": {"id": "CartPole-v1"}})
+    with pytest.raises(ModelError, match="same scope"):
+        add(registry, settings, their_zip, spec=gym, parent=parent.id)
+
+
+def test_a_trading_model_must_say_its_dates_to_be_held_out(settings, registry, their_zip):
+    trained = RLRuntime(trading(agent={"class": "random"}), settings).train()
+    path = Path(trained.checkpoint)
+
+    def holdout(row):
+        (verdict,) = (check for check in registry.validate(row.id, profile="trading").checks if check.gate == "holdout")
+        return verdict
+
+    without = holdout(add(registry, settings, path, total_timesteps=128))
+    assert not without.passed
+    assert "not given" in without.reason
+    assert holdout(add(registry, settings, their_zip, spec=tiny())).passed  # an environment without dates
+
+
+def test_a_model_without_a_checksum_is_not_loaded(train, settings, registry):
+    trained = train(evaluation={"episodes": 0})
+    (row,) = registry.list()
+    registry.archive(row.id, because="test")
+    bare = registry.register(
+        NewModel(Path(trained.checkpoint), row.algorithm, row.scope, row.total_timesteps, None, {})
+    )
+    with pytest.raises(ModelError, match=f"rl models add {trained.checkpoint}"):
+        load_model(bare, settings)
+    # What the remedy says helps.
+    anew = add(registry, settings, Path(trained.checkpoint), total_timesteps=512)
+    load_model(anew, settings).close()
+
+
 def test_a_runs_own_checkpoint_that_was_changed_is_refused(train, settings, registry):
     trained = train(evaluation={"episodes": 0})
     manifest = Path(trained.checkpoint) / "checkpoint.json"
@@ -190,6 +247,7 @@ def test_weights_that_are_not_finite_are_refused(settings, registry, theirs, tmp
         {"mean_reward": float("nan")},
         {"returns": [50.0]},
         {"returns": [1.0] * 20},
+        {"returns": [1e308] * 20},
         {"reward": 3},
         {"total_timesteps": None},
     ],

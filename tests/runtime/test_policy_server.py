@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alphaswarm_rl.core.errors import ModelError, OptionError, RunError
+from alphaswarm_rl.core.errors import LedgerError, ModelError, OptionError, RunError
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewEvaluation, NewModel, Scope
-from alphaswarm_rl.runtime import RLRuntime
+from alphaswarm_rl.runtime import RLRuntime, served_model
 from alphaswarm_rl.runtime.loaded_policy import LoadedPolicy
 from alphaswarm_rl.runtime.model_evaluation import evaluate_model
 from alphaswarm_rl.runtime.model_loading import load_model
@@ -184,6 +184,46 @@ def test_nothing_is_served_while_the_kill_switch_is_engaged(settings, registry, 
         ledger.engage("*", "stop", "tester")
     with pytest.raises(RunError, match="kill switch"):
         PolicyServer.open(settings)
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_a_kill_switch_that_is_engaged_later_stops_the_answers_until_it_is_released(settings, registry, rows, watch):
+    judged(registry, rows[0], 100.0)
+
+    def refusal(server):
+        try:
+            server.answer(SEEN[0])
+        except RunError as error:
+            return str(error)
+        return None
+
+    with served(settings, watch=watch, poll_seconds=0.05) as server, Ledger.open(settings) as ledger:
+        assert refusal(server) is None
+        ledger.engage("*", "enough", "tester")
+        with pytest.raises(RunError, match="kill switch") as at_open:
+            PolicyServer.open(settings)
+        wait_for(lambda: refusal(server) == str(at_open.value), seconds=2)
+        ledger.release("*", "go on", "tester")
+        wait_for(lambda: refusal(server) is None, seconds=2)
+
+
+def test_a_kill_switch_is_not_asked_at_every_answer_and_its_silence_is_told_once(
+    settings, registry, rows, monkeypatch, caplog
+):
+    judged(registry, rows[0], 100.0)
+    looks = []
+
+    def away(self):
+        looks.append(time.monotonic())
+        raise LedgerError("the ledger", "it does not answer", "Wait.")
+
+    with served(settings, poll_seconds=0.1) as server, caplog.at_level(logging.ERROR):
+        monkeypatch.setattr(Ledger, "halt_status", away)
+        began = time.monotonic()
+        while time.monotonic() - began < 0.5:
+            assert server.answer(SEEN[0]).model_id == rows[0].id
+        assert 2 <= len(looks) <= 5
+        assert sum("kill switch does not answer" in record.getMessage() for record in caplog.records) == 1
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------
@@ -386,19 +426,52 @@ def test_the_next_best_is_taken_where_the_best_is_broken(settings, registry, row
         assert not server.refresh()
 
 
+def test_at_the_start_too_the_next_best_is_taken_where_the_best_is_broken(settings, registry, rows, caplog):
+    works, broken, best = (judged(registry, row, mean) for row, mean in zip(rows, (100.0, 200.0, 300.0), strict=False))
+    (Path(best.model_path) / "checkpoint.json").unlink()
+    (Path(broken.model_path) / "state.safetensors").unlink()
+    with caplog.at_level(logging.ERROR), served(settings) as server:
+        assert server.answer(SEEN[0]).model_id == works.id
+        assert not server.refresh()
+    told = [record.getMessage() for record in caplog.records]
+    assert [f"model {row.id} cannot answer" in text for row, text in zip((best, broken), told, strict=True)] == [
+        True
+    ] * 2
+    (Path(works.model_path) / "checkpoint.json").unlink()
+    with pytest.raises(ModelError, match=f"{Path(best.model_path).name}"):
+        PolicyServer.open(settings)
+
+
+def revoke(registry, row):
+    """Has a model fail its validation."""
+    registry.add_evaluation(row.id, NewEvaluation(1, 1.0, 0.0, 1.0, 0, True, None, None, None, [1.0], "evaluate"))
+    assert not registry.validate(row.id).passed
+
+
+@pytest.mark.parametrize("lost", ["validation", "alias"])
+def test_an_alias_that_names_no_validated_model_leaves_the_present_one(settings, registry, rows, caplog, lost):
+    chosen, better = judged(registry, rows[0], 100.0), judged(registry, rows[1], 200.0)
+    registry.set_alias(chosen.id, "desk", who="test", why="test")
+    with served(settings, alias="desk") as server, caplog.at_level(logging.ERROR):
+        revoke(registry, chosen) if lost == "validation" else registry.archive(chosen.id, because="test")
+        assert not server.refresh()
+        assert not server.refresh()
+        assert server.answer(SEEN[0]).model_id == chosen.id
+        (told,) = [record.getMessage() for record in caplog.records]
+        assert f"alias 'desk' names no validated model, and model {chosen.id} goes on answering" in told
+        registry.set_alias(better.id, "desk", who="test", why="test")
+        assert server.refresh()
+        assert server.answer(SEEN[0]).model_id == better.id
+
+
 def test_a_revoked_validation_goes_to_the_best_that_remains(settings, registry, rows, caplog):
     second, best = judged(registry, rows[0], 100.0), judged(registry, rows[1], 200.0)
-
-    def revoke(row):
-        registry.add_evaluation(row.id, NewEvaluation(1, 1.0, 0.0, 1.0, 0, True, None, None, None, [1.0], "evaluate"))
-        assert not registry.validate(row.id).passed
-
     with served(settings) as server:
         assert server.model.id == best.id
-        revoke(best)
+        revoke(registry, best)
         assert server.refresh()
         assert server.answer(SEEN[0]).model_id == second.id
-        revoke(second)
+        revoke(registry, second)
         with caplog.at_level(logging.ERROR):
             assert not server.refresh()
             assert not server.refresh()
@@ -528,6 +601,61 @@ def test_a_policy_may_draw(settings, registry, rows):
     assert drawn == {0, 1}
     with served(settings, deterministic=None) as server:
         assert server.deterministic  # as its spec evaluates
+
+
+def test_while_a_model_is_loaded_one_that_draws_goes_on_answering(settings, registry, rows, monkeypatch):
+    judged(registry, rows[0], 100.0)
+    true_load, loading = load_model, threading.Event()
+
+    def slow(row, *arguments, **words):
+        loading.set()
+        time.sleep(1.0)
+        return true_load(row, *arguments, **words)
+
+    with served(settings, deterministic=False) as server:
+        better = judged(registry, rows[1], 200.0)
+        monkeypatch.setattr(served_model, "load_model", slow)
+        thread = threading.Thread(target=server.refresh)
+        thread.start()
+        assert loading.wait(10)
+        waits = []
+        while thread.is_alive():
+            began = time.monotonic()
+            server.answer(SEEN[0])
+            waits.append(time.monotonic() - began)
+        thread.join()
+        assert max(waits) < 0.5
+        assert server.answer(SEEN[0]).model_id == better.id
+
+
+def test_a_run_may_ask_a_server_that_draws_while_others_wait_for_the_run(settings, registry, rows):
+    judged(registry, rows[0], 100.0)
+    judged(registry, rows[1], 200.0)
+    server = PolicyServer.open(settings, model_id=rows[0].id, deterministic=False)
+    asked, answered = [], []
+
+    def ask():
+        server.answer(SEEN[0])
+        answered.append("other")
+
+    def during(event):
+        if event.stage == "train.step" and not asked:
+            asked.append(threading.Thread(target=ask, daemon=True))
+            asked[0].start()
+            time.sleep(0.2)  # it waits for the run by now, as does the look for a better model
+            server.answer(SEEN[0])
+            answered.append("run")
+
+    run = threading.Thread(target=RLRuntime(tiny(), settings, sinks=[during]).train, daemon=True)
+    server._start_watching()
+    wait_for(lambda: server.model.id == rows[1].id)
+    judged(registry, rows[2], 300.0)
+    run.start()
+    run.join(30)
+    assert not run.is_alive(), "the run and whoever asks wait for each other"
+    asked[0].join(10)
+    assert answered == ["run", "other"]
+    server.close()
 
 
 def test_a_device_that_is_not_there_is_explained(settings, registry, rows):

@@ -143,6 +143,55 @@ def test_mlflow_sets_aside_what_it_calls_a_bad_request(client, mlflow_server, fo
     assert (seen.status, seen.params) == ("failed", telling.PARAMS)
 
 
+def test_what_mlflow_does_not_take_of_many_is_set_aside_alone(client, mlflow_server, folder, made, tmp_path):
+    tell(folder, Destination("mlflow", "long names", mlflow_server.uri), made, ended=False)
+    name, journal = "x" * 300, Journal(folder, RUN)
+    journal.append("params", params={"agent.good": "1", f"agent.{name}": "2"})
+    for step in (192, 256):
+        journal.append("metrics", step=step, metrics={"train/loss": 0.0, f"train/{name}": 1.0})
+    journal.append("artefact", name="%2e%2e/spec.yaml", text="x")
+    journal.append("end", status="completed")
+    Delivery(folder, RUN).once()
+    found = standing(folder, RUN)
+    assert (found.waiting, found.problem) == (0, None)
+    params, artefact, metric = found.set_aside
+    assert "params: agent.xxx" in params
+    assert "the metric train/xxx" in metric
+    assert "the artefact %2e%2e/spec.yaml: 400" in artefact
+    assert all("length" in reason for reason in (params, metric))
+    seen = telling.seen_in_mlflow(client, "long names", RUN, tmp_path / "down")
+    expected = {**EXPECTED.metrics, "train/loss": [*EXPECTED.metrics["train/loss"], (192, 0.0), (256, 0.0)]}
+    assert (seen.status, seen.metrics) == ("completed", expected)
+    assert seen.params == {**telling.PARAMS, "agent.good": "1"}
+
+
+def test_an_mlflow_run_that_is_deleted_while_it_is_told_is_made_anew(client, mlflow_server, folder, made, tmp_path):
+    tell(folder, Destination("mlflow", "deleted meanwhile", mlflow_server.uri), made, ended=False)
+    courier = Delivery(folder, RUN)
+    assert courier.once()
+    (first,) = telling.mlflow_runs(client, "deleted meanwhile", RUN)
+    client.delete_run(first.info.run_id)
+    journal = Journal(folder, RUN)
+    journal.append("metrics", step=192, metrics={"train/loss": 0.0})
+    assert not courier.once()
+    assert courier.once()
+    assert standing(folder, RUN).set_aside == ()
+    seen = telling.seen_in_mlflow(client, "deleted meanwhile", RUN, tmp_path / "down")
+    assert seen.metrics["train/loss"] == [*EXPECTED.metrics["train/loss"], (192, 0.0)]
+
+
+def test_a_model_whose_artefact_was_set_aside_is_set_aside_too(folder, made, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    tell(folder, Destination("wandb", "lab"), made)
+    (made / "checkpoint.json").write_text("{} ")
+    deliver_now(folder, [RUN], None)
+    found = standing(folder, RUN)
+    assert found.waiting == 0
+    artefact, model = found.set_aside
+    assert "was changed since" in artefact
+    assert "the model champion: its artefact checkpoints/last was set aside" in model
+
+
 @pytest.mark.slow
 def test_many_points_are_sent_by_many(client, mlflow_server, folder, tmp_path):
     journal = Journal(folder, RUN)

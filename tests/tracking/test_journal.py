@@ -2,13 +2,16 @@ import json
 import resource
 import threading
 import time
+from functools import partial
 
 import pytest
 
+from alphaswarm_rl.core.errors import TrackingError
+from alphaswarm_rl.tracking import waiting
 from alphaswarm_rl.tracking.delivery import Delivery
 from alphaswarm_rl.tracking.destination import Destination
-from alphaswarm_rl.tracking.journal import Journal, journal_path, operations, read_state, turn
-from alphaswarm_rl.tracking.waiting import forget, journals, standing
+from alphaswarm_rl.tracking.journal import Journal, is_locked, journal_path, lock_path, operations, read_state, turn
+from alphaswarm_rl.tracking.waiting import end_for, forget, journals, standing
 
 RUN = "run-1"
 
@@ -30,7 +33,9 @@ def points(folder):
 
 
 def test_half_a_line_of_a_killed_process_is_dropped_and_the_numbers_go_on(folder):
-    begun(folder).append("metrics", step=1, metrics={"loss": 1.0})
+    journal = begun(folder)
+    journal.append("metrics", step=1, metrics={"loss": 1.0})
+    journal.close()
     path = journal_path(folder, RUN)
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:40])
@@ -116,6 +121,66 @@ def test_a_forgotten_journal_is_gone(folder):
     assert forget(folder, RUN) > 0
     assert journals(folder) == []
     assert list(folder.iterdir()) == []
+
+
+def test_nobody_forgets_a_journal_while_it_is_delivered(folder, monkeypatch):
+    begun(folder)
+    monkeypatch.setattr(waiting, "turn", partial(turn, wait=0.05))
+    with turn(folder, RUN):
+        with pytest.raises(TrackingError, match="another process delivers"):
+            forget(folder, RUN)
+        assert journals(folder) == [RUN]
+    assert forget(folder, RUN) > 0
+    assert forget(folder, RUN) == 0
+
+
+def test_a_lock_that_was_deleted_since_it_was_opened_gives_no_turn(folder):
+    folder.mkdir(parents=True)
+    path = lock_path(folder, RUN)
+    with path.open("a") as opened:
+        path.unlink()
+        assert not is_locked(opened, path)
+        with turn(folder, RUN, wait=0) as others:  # another made it anew
+            assert others
+            assert not is_locked(opened, path)
+
+
+def test_one_appends_at_a_time_and_the_other_later_without_a_gap(folder):
+    first, second = begun(folder), Journal(folder, RUN)
+    second.append("metrics", step=2, metrics={"loss": 2.0})
+    assert "somebody else appends" in second.problem
+    first.append("metrics", step=1, metrics={"loss": 1.0})
+    first.close()
+    second.write()
+    assert second.problem is None
+    assert [operation.number for operation, _ in operations(first.path)] == [1, 2, 3]
+
+
+def test_the_end_is_said_for_a_run_that_could_not(folder):
+    journal = begun(folder)
+    journal.close()
+    for _ in range(2):
+        end_for(folder, RUN, lambda: "interrupted")
+    assert [(its.number, its.kind) for its, _ in operations(journal.path)] == [(1, "begin"), (2, "end")]
+    end_for(folder, "never tracked", lambda: "interrupted")
+    assert journals(folder) == [RUN]
+
+
+def test_the_end_is_not_said_for_a_run_that_goes_on_again(folder):
+    journal = begun(folder)
+    journal.close()
+    end_for(folder, RUN, lambda: None)  # it runs again, and has not appended yet
+    resumed = Journal(folder, RUN)
+
+    def resumes():
+        resumed.append("begin", name="x", destination={})
+        return "interrupted"  # what the ledger said a moment before
+
+    end_for(folder, RUN, resumes)
+    resumed.append("metrics", step=1, metrics={"loss": 1.0})
+    end_for(folder, RUN, lambda: "interrupted")  # it appends by now, whatever was read before
+    told = [(its.number, its.kind) for its, _ in operations(journal.path)]
+    assert told == [(1, "begin"), (2, "end"), (3, "begin"), (4, "metrics")]
 
 
 def test_saying_something_costs_microseconds(folder):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -248,6 +249,22 @@ def test_a_run_is_not_resumed_at_another_tracker(settings, ledger):
     with pytest.raises(TrackingError, match="goes on there"):
         RLRuntime.from_run(run, elsewhere).resume()
     assert RLRuntime.from_run(run, settings).resume().status == "completed"
+
+
+def test_a_sync_does_not_end_a_run_that_was_resumed_meanwhile(settings, monkeypatch):
+    run = RLRuntime(tiny(agent={"class": "random"}), settings).train().run_id
+    path = journal_path(journal_folder(settings), run)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # it was killed before its end
+    said, true_run = path.read_bytes(), Ledger.run
+    # The list of runs is older than the look at this one.
+    with monkeypatch.context() as resumed:
+        resumed.setattr(Ledger, "run", lambda self, ref: replace(true_run(self, ref), status="running"))
+        assert call("store", "sync", "--json").code == 0
+    assert path.read_bytes() == said
+    assert call("store", "sync", "--json").code == 0
+    numbers = [operation.number for operation, _ in operations(path)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert path.read_bytes().removeprefix(said).count(b'"op": "end"') == 1
 
 
 def test_wandb_offline_has_the_run(tracked, monkeypatch):

@@ -15,6 +15,8 @@ from alphaswarm_rl.cli.text import as_json_line
 from alphaswarm_rl.cli.verb import inference_options, verb
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
 
+#: How many wrong lines are named at the end.
+_SHOWN = 5
 _WRAPPED = {"observation", "episode_start"}
 #: Whoever asks on standard input, for a policy that remembers.
 _CLIENT = "stdin"
@@ -77,7 +79,8 @@ def infer(
 
     Reads one observation per line from stdin: an array, a number or a mapping, or {"observation": ...,
     "episode_start": true}. Every answer has the action and the SHA-256 of the checkpoint that gave it; one of a model
-    of the registry has its model_id too. A registered model also takes a batch of observations on one line.
+    of the registry has its model_id too. A registered model also takes a batch of observations on one line. A line that
+    cannot be answered has its error as the answer, the next ones are answered, and the exit code is 2.
 
     Args:
         session: This call.
@@ -178,26 +181,33 @@ def _serve(session: Session, wanted: _Wanted, episodes: int | None, deterministi
 
 
 def _answer_lines(session: Session, answer: Callable[[Any, bool], dict[str, Any]], lines: Iterable[str]) -> None:
+    """Answers line after line; one that cannot be answered has its error as the answer, and the next ones go on."""
+    wrong = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        observation, starts = _parse(line, number)
         try:
-            given = answer(observation, starts)
+            given = answer(*_parse(line))
         except AlphaSwarmError as error:
-            raise RunError(f"line {number}: {error.what}", error.why, error.remedy) from error
+            wrong.append(number)
+            given = {"line": number, "error": error.as_dict()}
+            session.notice(f"line {number}: {error}")
         session.write(as_json_line(given))
+    if wrong:
+        shown = ", ".join(map(str, wrong[:_SHOWN])) + (" ..." if len(wrong) > _SHOWN else "")
+        why = f"{len(wrong)} could not be answered: {shown}"
+        raise RunError("the lines of stdin", why, "Each has its error in place of an answer.")
 
 
-def _parse(line: str, number: int) -> tuple[Any, bool]:
+def _parse(line: str) -> tuple[Any, bool]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
-        raise RunError(f"line {number}", f"it is not JSON: {error}", "Write one observation per line.") from error
+        raise RunError("the line", f"it is not JSON: {error}", "Write one observation per line.") from error
     # A Dict space may have a key of that name too; only a mapping of exactly these keys is taken for a wrapping.
     if not isinstance(value, dict) or "observation" not in value or not set(value) <= _WRAPPED:
         return value, False
     starts = value.get("episode_start", False)
     if not isinstance(starts, bool):
-        raise RunError(f"line {number}", f"episode_start is {starts!r}", "Write true or false.")
+        raise RunError("the line", f"episode_start is {starts!r}", "Write true or false.")
     return value["observation"], starts

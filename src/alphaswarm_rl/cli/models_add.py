@@ -27,7 +27,15 @@ _KEYS = "mean_reward, std_reward, episodes, mean_episode_length, total_timesteps
 @click.argument("metrics_json")
 @click.option("--spec", "reference", metavar="SPEC", help="YAML file or preset of the agent that a zip is of.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A word to find it by; may be given again.")
-def add(session: Session, path: Path, metrics_json: str, reference: str | None, tags: tuple[str, ...]) -> None:
+@click.option("--parent", type=int, metavar="ID", help="The model that it was trained on from, of the same scope.")
+def add(
+    session: Session,
+    path: Path,
+    metrics_json: str,
+    reference: str | None,
+    tags: tuple[str, ...],
+    parent: int | None,
+) -> None:
     """Register a model that was not trained here, with its metrics.
 
     PATH is a checkpoint folder, or a zip that Stable-Baselines3 saved, which needs --spec: its weights are copied into
@@ -41,6 +49,7 @@ def add(session: Session, path: Path, metrics_json: str, reference: str | None, 
         metrics_json: A file, or the JSON itself.
         reference: The spec of a zip.
         tags: Words to find it by.
+        parent: The model that it was trained on from.
     """
     metrics = _metrics(metrics_json)
     spec = None if reference is None else load_spec(reference)
@@ -49,13 +58,14 @@ def add(session: Session, path: Path, metrics_json: str, reference: str | None, 
     from alphaswarm_rl.runtime.importing import add_model
 
     with ModelRegistry.open(session.settings) as registry:
-        row = add_model(registry, session.settings, path, metrics, spec=spec, tags=tags)
+        row = add_model(registry, session.settings, path, metrics, spec=spec, tags=tags, parent_model_id=parent)
     shown = {
         "model": row.id,
         "path": row.model_path,
         "sha256": row.sha256,
         "algorithm": row.algorithm,
         "scope": str(row.scope),
+        "parent": row.parent_model_id,
         "mean_reward": row.mean_reward,
         "lower_bound": row.lower_bound,
         "validated": row.validated,

@@ -36,19 +36,19 @@ def _signed(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Its new place.",
 )
-@click.option("--alias", metavar="NAME", help="An alias for it; in production the default is champion.")
+@click.option("--alias", metavar="NAME", help="A further alias for it; the one in production is champion too.")
 @_signed
 def promote(session: Session, model: int, to: Status, alias: str | None, reason: str, who: str | None) -> None:
     """Put a model into production, or elsewhere.
 
     Production needs a newest validation that passed and a file that is the registered one. The production model of the
-    same scope goes back to staging.
+    same scope goes back to staging, and champion names the new one.
 
     Args:
         session: This call.
         model: The model's id.
         to: Its new place.
-        alias: An alias for it.
+        alias: A further alias for it.
         reason: Why.
         who: Who wants it.
     """

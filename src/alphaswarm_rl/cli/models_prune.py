@@ -20,9 +20,10 @@ _LIVE = ("pending", "running")
 def prune(session: Session, dry_run: bool, who: str | None) -> None:
     """Archive models that are not worth keeping, and delete their files.
 
-    Of each scope the best stay, if they are not too old. A model stays that is in production or was before the present
-    one, that has an alias, is protected, is the parent of one that stays, or whose run still trains. Files go after the
-    rows are archived, and only those that no run and no other model needs.
+    Of each scope the best stay, if they are not too old; those that passed their newest validation come first. A model
+    stays that is the best of its scope, is in production or was before the present one, has an alias, is protected, is
+    the parent of one that stays, or whose run still trains. Files go after the rows are archived, and only those that
+    no run and no other model needs.
 
     Args:
         session: This call.

@@ -40,8 +40,10 @@ def validate(session: Session, model: int) -> None:
         row = registry.validate(model, curve=_curve(settings, registry.get(model)))
         failed = [check.gate for check in row.checks if not check.passed]
         said = f"did not pass {', '.join(failed)}" if failed else "passed"
-        # A validation in a run is an event of the run.
-        _log.info("model %d: it %s (profile %s)", model, said, row.profile)
+        # The facts of the event that a validation in a run is.
+        facts = {"model_id": model, "passed": row.passed, "profile": row.profile, "failed": failed}
+        told = {"event": "model.validated", "facts": facts}
+        _log.info("model %d: it %s (profile %s)", model, said, row.profile, extra=told)
     session.answer(row.as_dict(), verdicts(row))
     if not row.passed:
         raise click.exceptions.Exit(BROKEN)

@@ -19,7 +19,6 @@ from alphaswarm_rl.core.errors import OptionError, RunError
 if TYPE_CHECKING:
     from alphaswarm_rl.ledger import Ledger, RunRow
     from alphaswarm_rl.models.registry import ModelRegistry
-    from alphaswarm_rl.models.rows import ModelRow
     from alphaswarm_rl.settings import Settings
 
 _LIVE = ("pending", "running")
@@ -45,8 +44,9 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
 
     Its steps leave their tables at once, and the disk with rl lake expire and rl lake sweep.
 
-    A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from, or whose models
-    are in production, aliased or protected. Its models are archived.
+    A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from, or one with a
+    model that is in production or was before the present one, is aliased, protected, or the parent of another. Its
+    models are archived.
 
     Args:
         session: This call.
@@ -66,18 +66,20 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
         row = ledger.run(run)
         folder = settings.models_path / row.id
         _refuse(ledger, row, folder, force=force)
-        models = registry.at(folder)
         if not force:
-            _refuse_deployed(registry, row, models)
+            _refuse_deployed(registry, row, folder)
         refuse_other_tables(settings, ledger, row)
         _confirm(f"Remove the files of run {row.id}?", yes=yes)
-        # Steps go before the mark: should the lake not answer, the run is as it was and can be removed again.
+        # Whoever was asked took their time: everything is looked at again.
+        _refuse(ledger, ledger.run(row.id), folder, force=force)
+        # Should the lake not answer, or a model be deployed by now, the run is as it was.
+        _reach_tables(settings)
+        registry.release({folder: "its run was removed"}, force=force)
+        # Steps go before the mark: should that be cut short, the run can be removed again.
         freed = _remove_steps(settings, row.id)
         ledger.drop_refs(row.id)
         # The files go after it: should their deletion be cut short, `rl runs gc` knows that the rest may go.
         ledger.mark_removed(row.id)
-        for model in models:
-            registry.archive(model.id, because="its run was removed")
     freed += CheckpointStore(settings.models_path).remove(row.id)
     freed += forget(journal_folder(settings), row.id)
     for path in _other_files(settings, row.id):
@@ -95,7 +97,8 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
 def gc(session: Session, dry_run: bool, yes: bool) -> None:
     """Remove half-written checkpoints, and those of removed and unknown runs.
 
-    Checkpoints of models that are in production, aliased or protected stay; other models of theirs are archived.
+    Checkpoints stay of models that are in production or were before the present one, are aliased, protected, or the
+    parent of one that stays; other models of theirs are archived.
 
     Args:
         session: This call.
@@ -106,29 +109,21 @@ def gc(session: Session, dry_run: bool, yes: bool) -> None:
     from alphaswarm_rl.models.registry import ModelRegistry
 
     settings = session.settings
-    # The folders are looked at before the ledger: a run that starts in between is in neither list.
-    folders = _run_folders(settings.models_path)
-    with Ledger.open(settings) as ledger:
-        rows = {row.id: row for row in ledger.runs(limit=None, include_removed=True)}
-    with ModelRegistry.open(settings) as registry:
-        leftovers = [
-            leftover
-            for folder in folders
-            for leftover in _leftovers(folder, rows.get(folder.name))
-            if not _deployed(registry, registry.at(leftover.path))
-        ]
-    if not dry_run and leftovers:
-        if not any(folder.name in rows for folder in folders):
-            raise RunError(
-                f"the checkpoints below {settings.models_path}",
-                "the ledger knows none of their runs: it looks like another ledger than theirs",
-                "Name theirs with --db-url, or delete the folder by hand.",
-            )
-        _confirm(f"Remove {len(leftovers)} folders?", yes=yes)
-        with ModelRegistry.open(settings) as registry:
+    with Ledger.open(settings) as ledger, ModelRegistry.open(settings) as registry:
+        leftovers = _all_leftovers(settings.models_path, ledger, registry, refuse_strangers=not dry_run)
+        if not dry_run and leftovers:
+            _confirm(f"Remove {len(leftovers)} folders?", yes=yes)
+            # Whoever was asked took their time: everything is looked at again.
+            still = {item.path for item in _all_leftovers(settings.models_path, ledger, registry)}
+            changed = [str(item.path) for item in leftovers if item.path not in still]
+            if changed:
+                raise RunError(
+                    "this removal",
+                    f"somebody needs {', '.join(changed)} by now",
+                    "Nothing was removed. Look again: rl runs gc --dry-run.",
+                )
+            registry.release({item.path: item.why for item in leftovers})
             for leftover in leftovers:
-                for model in registry.at(leftover.path):
-                    registry.archive(model.id, because=leftover.why)
                 shutil.rmtree(leftover.path)
     total = sum(leftover.bytes for leftover in leftovers)
     document = {"dry_run": dry_run, "bytes": total, "folders": [vars(leftover) for leftover in leftovers]}
@@ -149,23 +144,9 @@ def _refuse(ledger: Ledger, row: RunRow, folder: Path, *, force: bool) -> None:
         )
 
 
-def _deployed(registry: ModelRegistry, models: list[ModelRow]) -> list[ModelRow]:
-    """Those of the models that somebody counts on."""
-    return [
-        model
-        for model in models
-        if model.deployment_status == "production" or model.protected or registry.aliases(model.id)
-    ]
-
-
-def _refuse_deployed(registry: ModelRegistry, row: RunRow, models: list[ModelRow]) -> None:
-    deployed = _deployed(registry, models)
-    if deployed:
-        raise RunError(
-            f"run {row.id}",
-            f"model {', '.join(str(model.id) for model in deployed)} of it is in production, aliased or protected",
-            "Promote another first, or give --force: its models are archived.",
-        )
+def _refuse_deployed(registry: ModelRegistry, row: RunRow, folder: Path) -> None:
+    for why in registry.in_use([folder]).values():
+        raise RunError(f"run {row.id}", why, "Promote another first, or give --force: its models are archived.")
 
 
 def _confirm(question: str, *, yes: bool) -> None:
@@ -176,9 +157,21 @@ def _confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
+def _reach_tables(settings: Settings) -> None:
+    """Refuses to begin while the lake does not answer."""
+    from alphaswarm_rl.lake.catalog import Lake, explained
+    from alphaswarm_rl.lake.tables import KINDS
+
+    with Lake(settings) as lake:
+        if lake.exists:
+            with explained("the lake", "Nothing was removed. Once the catalogue answers, try again."):
+                for kind in KINDS:
+                    lake.find(lake.identifier(kind))
+
+
 def _remove_steps(settings: Settings, run_id: str) -> int:
     """Takes a run's steps out of the tables, the spool and the store without tables; gives the bytes that are free."""
-    from alphaswarm_rl.lake.catalog import Lake, explained
+    from alphaswarm_rl.lake.catalog import Lake
     from alphaswarm_rl.lake.delivery import drop
     from alphaswarm_rl.lake.plain_files import folder_of
     from alphaswarm_rl.lake.tables import KINDS
@@ -187,9 +180,6 @@ def _remove_steps(settings: Settings, run_id: str) -> int:
     with Lake(settings) as lake:
         folders = [lake.spool / run_id, *(folder_of(settings, kind, run_id) for kind in KINDS)]
         if lake.exists:
-            with explained("the lake", "Nothing was removed. Once the catalogue answers, try again."):
-                for kind in KINDS:
-                    lake.find(lake.identifier(kind))
             drop(lake, run_id, lambda phase, name: True)
     there = [folder for folder in folders if folder.is_dir()]
     freed = sum(folder_size(folder) for folder in there)
@@ -215,6 +205,25 @@ def _run_folders(root: Path) -> list[Path]:
         and _RUN_ID.fullmatch(folder.name)
         and all(_CHECKPOINT.fullmatch(part.name) for part in folder.iterdir())
     ]
+
+
+def _all_leftovers(
+    root: Path, ledger: Ledger, registry: ModelRegistry, *, refuse_strangers: bool = False
+) -> list[Leftover]:
+    """What nobody needs below the folder of checkpoints: neither the ledger nor the registry."""
+    # The folders are looked at before the ledger: a run that starts in between is in neither list.
+    folders = _run_folders(root)
+    rows = {row.id: row for row in ledger.runs(limit=None, include_removed=True)}
+    found = [leftover for folder in folders for leftover in _leftovers(folder, rows.get(folder.name))]
+    used = registry.in_use([leftover.path for leftover in found])
+    leftovers = [leftover for leftover in found if leftover.path not in used]
+    if refuse_strangers and leftovers and not any(folder.name in rows for folder in folders):
+        raise RunError(
+            f"the checkpoints below {root}",
+            "the ledger knows none of their runs: it looks like another ledger than theirs",
+            "Name theirs with --db-url, or delete the folder by hand.",
+        )
+    return leftovers
 
 
 def _leftovers(folder: Path, row: RunRow | None) -> list[Leftover]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from alphaswarm_rl.core.errors import OptionError, TrackingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alphaswarm_rl.ledger import Ledger, RunRow
+    from alphaswarm_rl.ledger import Ledger
     from alphaswarm_rl.tracking.waiting import Standing
 
 _LIVE = ("pending", "running")
@@ -72,9 +73,9 @@ def sync(session: Session, run: tuple[str, ...], to: str | None) -> None:
         to: Another address of the tracker.
     """
     from alphaswarm_rl.ledger import Ledger
-    from alphaswarm_rl.runtime.tracking_observer import journal_folder
+    from alphaswarm_rl.runtime.tracking_observer import account, journal_folder
     from alphaswarm_rl.tracking.courier import deliver_now
-    from alphaswarm_rl.tracking.waiting import move
+    from alphaswarm_rl.tracking.waiting import end_for, journals, move
 
     if to is not None and not run:
         raise OptionError("option --to", "it moves single runs, and none is named", "Name them: rl store sync RUN.")
@@ -82,14 +83,18 @@ def sync(session: Session, run: tuple[str, ...], to: str | None) -> None:
     folder = journal_folder(settings)
     with Ledger.open(settings) as ledger:
         named = [ledger.run(ref).id for ref in run]
-        rows = {row.id: row for row in ledger.runs(limit=None, include_removed=True)}
+        known = {row.id for row in ledger.runs(limit=None, include_removed=True)}
         for run_id in named if to is not None else ():
             move(folder, run_id, str(to))
-        _say_the_end(folder, named or [its.run_id for its in _standings(folder, [])], rows)
+        for run_id in known & set(named or journals(folder)):
+            # A run whose process was killed could not say its end: the ledger knows it.
+            end_for(folder, run_id, partial(_ended, ledger, run_id))
         before = {its.run_id: its for its in _standings(folder, named) if its.waiting}
         deliver_now(folder, list(before), to or settings.store.tracking_uri)
         after = _standings(folder, list(before)) if before else []
-        _tell_rows(ledger, after, rows)
+        for its in after:
+            if its.run_id in known and _ended(ledger, its.run_id) is not None:
+                account(ledger, its)
     delivered = sum(before[its.run_id].waiting - its.waiting for its in after)
     problems = [f"run {its.run_id}: {_why(its)}" for its in after if its.waiting or its.set_aside]
     document = {"runs": list(before), "delivered": delivered, "problems": problems}
@@ -109,23 +114,10 @@ def _standings(folder: Path, run_ids: Sequence[str]) -> list[Standing]:
     return [its for its in found.values() if its is not None]
 
 
-def _say_the_end(folder: Path, run_ids: Sequence[str], rows: dict[str, RunRow]) -> None:
-    """A run whose process was killed could not say its end: the ledger knows it."""
-    from alphaswarm_rl.tracking.waiting import end_for
-
-    for run_id in run_ids:
-        row = rows.get(run_id)
-        if row is not None and row.status not in _LIVE:
-            end_for(folder, run_id, row.status)
-
-
-def _tell_rows(ledger: Ledger, found: Sequence[Standing], rows: dict[str, RunRow]) -> None:
-    from alphaswarm_rl.runtime.tracking_observer import account
-
-    for its in found:
-        row = rows.get(its.run_id)
-        if row is not None and row.status not in _LIVE:
-            account(ledger, its)
+def _ended(ledger: Ledger, run_id: str) -> str | None:
+    """How a run ended, as the ledger knows it now; None while it goes on."""
+    status = ledger.run(run_id).status
+    return None if status in _LIVE else status
 
 
 def _why(its: Standing) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, or_, select, update
 
 from alphaswarm_rl.core.errors import RunError, nearest
 from alphaswarm_rl.db.engine import read, write
@@ -106,7 +107,9 @@ def children(engine: Engine, run_id: str) -> list[RunRow]:
 
 def standing_on(engine: Engine, folder: str) -> list[RunRow]:
     """The runs that did not train and whose checkpoint lies below that folder, the oldest first."""
-    below = runs.c.checkpoint.startswith(f"{folder.rstrip('/')}/", autoescape=True)
+    # A checkpoint may have been named by another way that leads there.
+    ways = {folder.rstrip("/"), str(Path(folder).resolve())}
+    below = or_(*(runs.c.checkpoint.startswith(f"{way}/", autoescape=True) for way in sorted(ways)))
     statement = select(runs).where(below, runs.c.target != "train").order_by(runs.c.created_at, runs.c.id)
     with read(engine) as connection:
         return [RunRow.of(row) for row in connection.execute(statement).mappings()]

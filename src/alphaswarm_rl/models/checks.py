@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from alphaswarm_rl.models.gates import Evidence, Verdict, gate, profile
-from alphaswarm_rl.models.rows import EvaluationRow
-from alphaswarm_rl.models.statistics import lower_bound, sample_std, thinned, trend
+from alphaswarm_rl.models.rows import DATED, EvaluationRow
+from alphaswarm_rl.models.statistics import lower_bound, mean_of, sample_std, thinned, trend
 
 #: Least points of a training curve that say anything about its end.
 LEAST_POINTS = 20
@@ -54,6 +54,8 @@ def finite(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     bad = [name for name, value in metrics.items() if value is None]
     if newest.returns is not None and any(value is None for value in newest.returns):
         bad.append("returns")
+    if not bad and newest.episodes > 1 and newest.lower_bound is None:
+        bad.append("the spread of the returns")  # each is finite, and what they add up to is not
     if bad:
         return Verdict("finite", False, f"missing or not finite: {', '.join(bad)}")
     return Verdict("finite", True, "every metric is a finite number")
@@ -84,8 +86,11 @@ def dispersion(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     spread = sample_std(newest.episodes, newest.std_reward, newest.returns)
     if spread is None or newest.mean_reward is None:
         return Verdict(name, False, "mean and spread of the reward are not known", None, most)
-    known = [abs(value) for value in newest.returns or () if value is not None]
-    size = max(abs(newest.mean_reward), math.fsum(known) / len(known) if known else 0.0)
+    sizes = [abs(value) for value in newest.returns or () if value is not None]
+    usual = mean_of(sizes) if sizes else 0.0
+    if usual is None:
+        return Verdict(name, False, "the returns are too large to be added up", None, most)
+    size = max(abs(newest.mean_reward), usual)
     # All returns 0: no spread and no size.
     ratio = spread / size if size > 0 else (0.0 if spread == 0 else math.inf)
     reason = f"returns spread by {spread:.6g}, which is {ratio:.3g} of their usual size {size:.6g}"
@@ -98,16 +103,18 @@ def converged(evidence: Evidence) -> Verdict:
     name, curve = "converged", evidence.curve
     if len(curve) < LEAST_POINTS:
         return Verdict(name, False, f"the training curve has {len(curve)} points, {LEAST_POINTS} are needed")
-    if not all(math.isfinite(x) and math.isfinite(y) for x, y in curve):
-        return Verdict(name, False, "the training curve has rewards that are not finite")
     # Means of groups that share no point: a moving average would make the slope look surer than it is.
     half = thinned(curve[len(curve) // 2 :], _SMOOTHED)
-    whole = [reward for _, reward in thinned(curve, 2 * _SMOOTHED)]
+    whole = thinned(curve, 2 * _SMOOTHED)
+    if not all(math.isfinite(x) and math.isfinite(y) for x, y in (*curve, *half, *whole)):
+        return Verdict(name, False, "the training curve has rewards that are not finite")
     try:
         line = trend(half, _INTERVAL)
     except ValueError:
         return Verdict(name, False, "all points of the training curve's second half are of one step")
-    spread = max(whole) - min(whole)
+    spread = max(y for _, y in whole) - min(y for _, y in whole)
+    if line is None or not math.isfinite(spread):
+        return Verdict(name, False, "the training curve has rewards that are too large to be compared")
     share = abs(line.rise) / spread if spread > 0 else 0.0
     if line.is_flat:
         return Verdict(name, True, "the slope of the curve's second half is not told from 0", share, _NEGLIGIBLE)
@@ -120,6 +127,9 @@ def converged(evidence: Evidence) -> Verdict:
 def holdout(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """The newest evaluation saw no bar of training or validation."""
     if newest.in_sample is None and newest.window_start is None and newest.window_end is None:
+        # Our own evaluations know their dates. Whoever adds one may have left them out.
+        if newest.source == "added" and newest.metrics.get(DATED) is not False:
+            return Verdict("holdout", False, "the dates that were played were not given: nobody knows what they were")
         return Verdict("holdout", True, "the environment has no dates: its episodes are new by their seed")
     window = f"{newest.window_start or '...'} to {newest.window_end or '...'}"
     if newest.in_sample is None:

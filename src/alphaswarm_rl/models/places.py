@@ -51,8 +51,11 @@ def log_of(connection: Connection, model_id: int) -> list[PromotionRow]:
     return [PromotionRow.of(row) for row in connection.execute(statement).mappings()]
 
 
-def succession(connection: Connection, scope: Scope) -> list[int]:
-    """The models that were promoted to production of a scope and not taken back, the present one last."""
+def succession(connection: Connection, scope: Scope) -> list[ModelRow]:
+    """The models that were promoted to production of a scope and not taken back, the present one last.
+
+    One may have been archived since; a rollback passes over it.
+    """
     statement = (
         select(promotions.c.model_id, promotions.c.action, promotions.c.from_status, promotions.c.to_status)
         .join(models, models.c.id == promotions.c.model_id)
@@ -68,7 +71,7 @@ def succession(connection: Connection, scope: Scope) -> list[int]:
             line.append(model_id)
         elif came_from == "production" and went_to != "production" and action != "step_down":
             line.pop()  # it left by itself, and nobody took its place
-    return line
+    return [queries.get(connection, model_id) for model_id in line]
 
 
 def point_alias(connection: Connection, alias: str, model: ModelRow, status: Status) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -32,7 +33,7 @@ def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, al
     """Gives a model another place, and logs it.
 
     Production needs a newest validation that passed and a file that is the registered one. The production model of the
-    scope until now goes back to staging, and the alias moves, in the same transaction.
+    scope until now goes back to staging, and `champion` moves, in the same transaction.
 
     Args:
         engine: The database.
@@ -40,7 +41,7 @@ def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, al
         to: Its new place.
         who: Who wants it.
         why: The reason.
-        alias: An alias for it; in production the default is `champion`.
+        alias: A further alias for it.
     """
     _refuse_unsaid(who, why)
     if to not in get_args(Status):
@@ -64,17 +65,17 @@ def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, al
             _step_down(connection, model.scope, who=who, why=f"model {model_id} takes its place: {why}", but=model_id)
         elif model.deployment_status == "production":
             drop_aliases(connection, model_id, only=CHAMPION)
-        given = alias or (CHAMPION if to == "production" else None)
-        if given is not None:
-            point_alias(connection, given, model, to)
         action = "alias" if model.deployment_status == to else "promote"
-        return move(connection, model, to, who=who, why=why, alias=given, action=action)
+        names = [CHAMPION] if to == "production" and action == "promote" else []
+        if alias is not None and alias not in names:
+            names.append(alias)
+        return _named(connection, model, to, names, who, why, action)
 
 
 def rollback(engine: Engine, where: Scope | str, *, who: str, why: str) -> PromotionRow:
     """Puts the production model before the present one back, after its file was verified.
 
-    The present one goes to staging. Aliases that it got in production go back too.
+    The present one goes to staging. Aliases that it got in production go back too. Archived models are passed over.
 
     Args:
         engine: The database.
@@ -92,18 +93,10 @@ def rollback(engine: Engine, where: Scope | str, *, who: str, why: str) -> Promo
         if [model.id for model in _last_two(connection, scope)] != [present.id, before.id]:
             raise ModelError(f"the rollback of scope {scope}", "somebody promoted meanwhile", "Look, and try again.")
         _refuse_unvalidated(connection, before)
-        returning = aliases_of_production(connection, present.id)
+        others = [alias for alias in aliases_of_production(connection, present.id) if alias != CHAMPION]
         back_to = f"back to model {before.id}: {why}"
         move(connection, present, "staging", who=who, why=back_to, alias=None, action="step_down")
-        for alias in returning:
-            point_alias(connection, alias, before, "production")
-        returning.sort(key=lambda alias: alias != CHAMPION)
-        first = returning[0] if returning else None
-        row = move(connection, before, "production", who=who, why=why, alias=first, action="rollback")
-        live = queries.get(connection, before.id)
-        for alias in returning[1:]:
-            move(connection, live, "production", who=who, why=why, alias=alias, action="alias")
-        return row
+        return _named(connection, before, "production", [CHAMPION, *others], who, why, "rollback")
 
 
 def set_alias(engine: Engine, model_id: int, alias: str, *, who: str, why: str) -> PromotionRow:
@@ -132,19 +125,32 @@ def protect(engine: Engine, model_id: int, on: bool, *, who: str, why: str) -> P
         return move(connection, model, model.deployment_status, who=who, why=why, alias=None, action=action)
 
 
+def _named(
+    connection: Connection, model: ModelRow, to: Status, names: Sequence[str], who: str, why: str, action: str
+) -> PromotionRow:
+    """Gives a model its place and its aliases, with an entry of the log for each alias; gives the first entry."""
+    for alias in names:
+        point_alias(connection, alias, model, to)
+    row = move(connection, model, to, who=who, why=why, alias=names[0] if names else None, action=action)
+    there = queries.get(connection, model.id)
+    for alias in names[1:]:
+        move(connection, there, to, who=who, why=why, alias=alias, action="alias")
+    return row
+
+
 def _last_two(connection: Connection, scope: Scope) -> tuple[ModelRow, ModelRow]:
-    what = f"the rollback of scope {scope}"
-    line = succession(connection, scope)
+    what, remedy = f"the rollback of scope {scope}", "Promote another: rl models promote ID --reason WHY."
     present = _in_production(connection, scope)
     if not present:
         raise ModelError(what, "no model of it is in production", "Promote one: rl models promote ID --reason WHY.")
-    if len(line) < 2:
-        raise ModelError(
-            what,
-            f"model {present[0].id} is the first in production: there is none before it",
-            "Promote another: rl models promote ID --reason WHY.",
-        )
-    return present[0], queries.get(connection, line[-2])
+    before = [model for model in succession(connection, scope) if model.id != present[0].id]
+    if not before:
+        raise ModelError(what, f"model {present[0].id} is the first in production: there is none before it", remedy)
+    usable = [model for model in before if not model.archived]
+    if not usable:
+        last = before[-1]
+        raise ModelError(what, f"model {last.id} before it is archived: {last.archived_because}", remedy)
+    return present[0], usable[-1]
 
 
 def _step_down(connection: Connection, scope: Scope, *, who: str, why: str, but: int) -> None:
@@ -169,11 +175,10 @@ def _verify(model: ModelRow) -> None:
 
 
 def _refuse_unvalidated(connection: Connection, model: ModelRow) -> None:
-    passed = select(models.c.id).where(models.c.id == model.id, queries.passed_latest())
-    if connection.execute(passed).scalar_one_or_none() is None:
+    if not queries.has_passed(connection, model.id):
         raise ModelError(
             f"model {model.id}",
-            "its newest validation did not pass, or there is none",
+            "its newest validation did not pass, or there is none of its newest evaluation",
             f"See why: rl models history {model.id}. Or: rl models validate {model.id}.",
         )
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, not_, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, not_, or_, select
 
 from alphaswarm_rl.core.errors import ModelError, nearest
 from alphaswarm_rl.models.rows import ModelRow, Scope
-from alphaswarm_rl.models.tables import aliases, models, validations
+from alphaswarm_rl.models.tables import aliases, evaluations, models, validations
 
 _SCOPE = (models.c.env_id, models.c.env_signature, models.c.observation_signature, models.c.action_signature)
 
-#: The better of two models of a scope: by lower bound, then mean reward, then the newest.
+#: The better of two models of a scope: by lower bound, of equals the newest; those without one last, by mean reward.
 BEST_FIRST = (
     models.c.lower_bound.desc().nulls_last(),
-    models.c.mean_reward.desc().nulls_last(),
+    case((models.c.lower_bound.is_(None), models.c.mean_reward)).desc().nulls_last(),
     models.c.timestamp.desc(),
     models.c.id.desc(),
 )
@@ -42,21 +42,38 @@ def find(connection: Connection, sha256: str) -> ModelRow | None:
 
 def at(connection: Connection, path: Path) -> list[ModelRow]:
     """The models that are not archived whose file is that one, or lies below it; the oldest first."""
-    exactly, below = str(path.absolute()), f"{path.absolute()}/"
-    there = or_(models.c.model_path == exactly, func.substr(models.c.model_path, 1, len(below)) == below)
+    there = or_(models.c.model_path == str(path.resolve()), is_below(path))
     return rows(connection, select(models).where(NOT_ARCHIVED, there).order_by(models.c.id))
 
 
+def is_below(root: Path) -> ColumnElement[bool]:
+    """Whether a model's file lies below a folder; both are resolved, so the way that leads there does not matter."""
+    below = f"{root.resolve()}/"
+    return func.substr(models.c.model_path, 1, len(below)) == below
+
+
 def passed_latest() -> ColumnElement[bool]:
-    """Whether the newest validation of a model passed; the column alone could have been set by hand."""
+    """Whether the newest validation of a model passed, and saw its newest evaluation.
+
+    The column `validated` alone could have been set by hand.
+    """
+    evaluated = (
+        select(func.max(evaluations.c.id)).where(evaluations.c.model_id == models.c.id).correlate(models)
+    ).scalar_subquery()
     newest = (
-        select(validations.c.passed)
+        select(and_(validations.c.passed.is_(True), validations.c.evaluation_id.is_not_distinct_from(evaluated)))
         .where(validations.c.model_id == models.c.id)
         .order_by(validations.c.id.desc())
         .limit(1)
         .scalar_subquery()
     )
     return and_(models.c.validated.is_(True), newest.is_(True))
+
+
+def has_passed(connection: Connection, model_id: int) -> bool:
+    """Whether the newest validation of a model passed, and saw its newest evaluation."""
+    passed = select(models.c.id).where(models.c.id == model_id, passed_latest())
+    return connection.execute(passed).scalar_one_or_none() is not None
 
 
 def of_scope(scope: Scope) -> ColumnElement[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +24,32 @@ _NO_TAG = re.compile(r'[",\\\x00-\x1f]')
 
 
 def register(engine: Engine, model: NewModel) -> ModelRow:
-    """Stores a model; one that is there already, with the same path and checksum, is given as it is."""
+    """Stores a model; one that is there already, with the same path and checksum, gets the tags and the parent."""
     values = _checked(model)
     with write(engine) as connection:
         lock_table(connection, models.name)
         known = _at_path(connection, values["model_path"])
+        parent = None if model.parent_model_id is None else queries.get(connection, model.parent_model_id)
+        if parent is not None and parent.scope != model.scope:
+            raise ModelError(
+                f"model {parent.id}",
+                f"it is no parent of a model of {model.scope}: it is of {parent.scope}",
+                "Name a model of the same scope: rl models list.",
+            )
         if known is not None and known.sha256 == values["sha256"]:
-            return known
+            return _completed(connection, known, values["tags"], parent)
         if known is not None:
             put_away(connection, known, who="registry", because="its file was replaced")
-        if model.parent_model_id is not None:
-            queries.get(connection, model.parent_model_id)
         added = connection.execute(models.insert().values(values))
         assert added.inserted_primary_key is not None
         return queries.get(connection, added.inserted_primary_key[0])
 
 
 def add_evaluation(engine: Engine, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
-    """Stores an evaluation, and its figures in the model's row: the newest one counts."""
+    """Stores an evaluation, and its figures in the model's row: the newest one counts.
+
+    The model is not validated any more until a validation has seen it.
+    """
     values = _checked_evaluation(model_id, evaluation)
     with write(engine) as connection:
         lock_table(connection, models.name)
@@ -58,6 +66,7 @@ def add_evaluation(engine: Engine, model_id: int, evaluation: NewEvaluation) -> 
             "eval_seed": values["seed"],
             "eval_window_start": values["window_start"],
             "eval_window_end": values["window_end"],
+            "validated": False,
         }
         connection.execute(update(models).where(models.c.id == model_id).values(columns))
         return EvaluationRow.of(stored.mappings().one())
@@ -72,6 +81,23 @@ def evaluations_of(connection: Connection, model_id: int) -> list[EvaluationRow]
 def _at_path(connection: Connection, path: str) -> ModelRow | None:
     statement = select(models).where(models.c.model_path == path, queries.NOT_ARCHIVED)
     return next(iter(queries.rows(connection, statement.order_by(models.c.id.desc()).limit(1))), None)
+
+
+def _completed(connection: Connection, known: ModelRow, tags: Sequence[str], parent: ModelRow | None) -> ModelRow:
+    """A model that is there, with further tags, and with its parent if it had none."""
+    changed: dict[str, Any] = {}
+    if not set(tags) <= set(known.tags):
+        changed["tags"] = list(dict.fromkeys([*known.tags, *tags]))
+    if parent is not None and parent.id != known.parent_model_id:
+        # A parent is there before its child, so nothing is its own ancestor.
+        if known.parent_model_id is not None or parent.id >= known.id:
+            has = "none" if known.parent_model_id is None else f"model {known.parent_model_id}"
+            raise ModelError(f"model {known.id}", f"its parent is {has}, not model {parent.id}", "Leave --parent out.")
+        changed["parent_model_id"] = parent.id
+    if not changed:
+        return known
+    connection.execute(update(models).where(models.c.id == known.id).values(changed))
+    return queries.get(connection, known.id)
 
 
 def _checked(model: NewModel) -> dict[str, Any]:
@@ -91,7 +117,8 @@ def _checked(model: NewModel) -> dict[str, Any]:
     return {
         **columns,
         **vars(model.scope),
-        "model_path": str(Path(model.model_path).absolute()),
+        # Resolved: the same file is the same text, whichever way leads there.
+        "model_path": str(Path(model.model_path).resolve()),
         "hyperparams": dict(model.hyperparams),
         "tags": list(dict.fromkeys(model.tags)),
         "timestamp": int(time.time()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -93,14 +93,14 @@ class ModelRegistry:
     # Writing.
 
     def register(self, model: NewModel) -> ModelRow:
-        """Stores a model; the same path and checksum again give the row that is there.
+        """Stores a model; the same path and checksum again give the row that is there, with further tags.
 
         Another checksum at the same path means that the file was replaced: the old row is archived.
         """
         return records.register(self.engine, model)
 
     def add_evaluation(self, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
-        """Stores an evaluation; its figures are the model's from now on."""
+        """Stores an evaluation; its figures are the model's from now on, which is not validated until it is judged."""
         return records.add_evaluation(self.engine, model_id, evaluation)
 
     def validate(
@@ -132,6 +132,11 @@ class ModelRegistry:
         with read(self.engine) as connection:
             return queries.find(connection, sha256)
 
+    def has_passed(self, model_id: int) -> bool:
+        """Whether the newest validation of a model passed, and saw its newest evaluation."""
+        with read(self.engine) as connection:
+            return queries.has_passed(connection, model_id)
+
     def at(self, path: Path) -> Models:
         """The models that are not archived whose file is that one, or lies below it; the oldest first."""
         with read(self.engine) as connection:
@@ -149,7 +154,7 @@ class ModelRegistry:
         scope: Scope | None = None,
         archived: bool = False,
     ) -> Models:
-        """Models by lower bound, then mean reward, then the newest first.
+        """Models by lower bound, of equal ones the newest first; those without one last, by mean reward.
 
         Args:
             validated: Only those whose newest validation passed, or only the others.
@@ -259,6 +264,23 @@ class ModelRegistry:
         """Files below a folder that must stay: of models that were evaluated, protected, aliased, deployed, parents."""
         return retention.held(self.engine, root)
 
+    def in_use(self, paths: Collection[Path]) -> dict[Path, str]:
+        """Those of some files and folders that hold a model which must stay when the others go, and why it must."""
+        return retention.in_use(self.engine, paths)
+
+    def release(self, paths: Mapping[Path, str], *, force: bool = False) -> None:
+        """Archives the models of files and folders that are deleted next, all in one transaction, or none.
+
+        Args:
+            paths: The files and folders, each with the reason.
+            force: Whether models go that must stay.
+
+        Raises:
+            ModelError: One of them must stay.
+        """
+        for entry in retention.release(self.engine, paths, force=force):
+            _logged(entry)
+
     def plan_prune(self, *, keep_top_n: int | None, max_age_days: float | None, spared: Collection[str] = ()) -> Models:
         """The models that `prune` would archive; their `archived_because` says why.
 
@@ -280,10 +302,13 @@ class ModelRegistry:
         """Archives them in one transaction, and gives them; their files are the caller's to delete, afterwards.
 
         In production, aliased, protected, before the one in production, or parent of a model that stays: none goes.
+        Nor does the best of a scope.
         """
-        gone = retention.prune(self.engine, keep_top_n=keep_top_n, max_age_days=max_age_days, spared=spared, who=who)
-        for row in gone:
-            _log.info("model %d: prune (staging -> archived) by %s: %s", row.id, who, row.archived_because)
+        gone, entries = retention.prune(
+            self.engine, keep_top_n=keep_top_n, max_age_days=max_age_days, spared=spared, who=who
+        )
+        for entry in entries:
+            _logged(entry)
         return gone
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, exists, func, or_, select
+from sqlalchemy import Connection, Engine, exists, or_, select
 
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.engine import lock_table, read, write
 from alphaswarm_rl.models import queries
 from alphaswarm_rl.models.places import put_away, succession
-from alphaswarm_rl.models.rows import ModelRow, Scope
+from alphaswarm_rl.models.rows import ModelRow, PromotionRow, Scope
 from alphaswarm_rl.models.tables import aliases, evaluations, models
 
 _DAY = 86_400
@@ -21,7 +21,6 @@ _DAY = 86_400
 
 def held(engine: Engine, root: Path) -> set[Path]:
     """Files below a folder that must stay: of models that were evaluated, protected, aliased, deployed or parents."""
-    below = f"{root.absolute()}/"
     children = models.alias()
     wanted = or_(
         exists().where(evaluations.c.model_id == models.c.id),
@@ -30,11 +29,82 @@ def held(engine: Engine, root: Path) -> set[Path]:
         models.c.deployment_status == "production",
         exists().where(children.c.parent_model_id == models.c.id, children.c.deployment_status != "archived"),
     )
-    statement = select(models.c.model_path).where(
-        queries.NOT_ARCHIVED, func.substr(models.c.model_path, 1, len(below)) == below, wanted
-    )
+    statement = select(models.c.model_path).where(queries.NOT_ARCHIVED, queries.is_below(root), wanted)
     with read(engine) as connection:
         return {Path(path) for path in connection.execute(statement).scalars()}
+
+
+def in_use(engine: Engine, paths: Collection[Path]) -> dict[Path, str]:
+    """Those of some files and folders that hold a model which must stay when the others go, and why it must."""
+    with read(engine) as connection:
+        there = _there(connection)
+        below = {path: [model.id for model in queries.at(connection, path)] for path in paths}
+        used: dict[Path, str] = {}
+        while True:
+            # A folder that stays keeps all its models, and these their parents in other folders.
+            going = {path: its for path, its in below.items() if path not in used}
+            why = needed(connection, there, {model_id for its in going.values() for model_id in its})
+            found = {path: [model_id for model_id in its if model_id in why] for path, its in going.items()}
+            more = {path: f"model {its[0]} of it {why[its[0]]}" for path, its in found.items() if its}
+            if not more:
+                return used
+            used |= more
+
+
+def release(engine: Engine, paths: Mapping[Path, str], *, force: bool) -> list[PromotionRow]:
+    """Archives the models of files and folders that are deleted next, all in one transaction, or none.
+
+    Args:
+        engine: The database.
+        paths: The files and folders, each with the reason.
+        force: Whether models go that must stay.
+
+    Raises:
+        ModelError: One of them must stay.
+    """
+    with write(engine) as connection:
+        lock_table(connection, models.name)
+        going = {model.id: (model, why) for path, why in paths.items() for model in queries.at(connection, path)}
+        staying = {} if force else needed(connection, _there(connection), going)
+        if staying:
+            said = ", ".join(f"model {model_id} {why}" for model_id, why in staying.items())
+            raise ModelError("this removal", said, "Nothing was removed. See: rl models list.")
+        return [put_away(connection, model, who="registry", because=why) for model, why in going.values()]
+
+
+def needed(connection: Connection, there: Sequence[ModelRow], going: Collection[int]) -> dict[int, str]:
+    """Those of the models that would go which must stay, and why: the one rule of what is counted on.
+
+    Args:
+        connection: The transaction.
+        there: Every model that is not archived.
+        going: Ids of the models that would go.
+    """
+    aliased = set(connection.execute(select(aliases.c.model_id)).scalars())
+    returned_to: set[int] = set()
+    for scope in {model.scope for model in there if model.id in going}:
+        line = [model.id for model in succession(connection, scope) if not model.archived]
+        returned_to |= set(line[-2:])
+    why: dict[int, str] = {}
+    for model in there:
+        if model.id not in going:
+            continue
+        if model.deployment_status == "production":
+            why[model.id] = "is in production"
+        elif model.protected:
+            why[model.id] = "is protected"
+        elif model.id in aliased:
+            why[model.id] = "has an alias"
+        elif model.id in returned_to:
+            why[model.id] = "is what a rollback returns to"
+    # A model that stays keeps its parent, which keeps its own.
+    parents = {model.id: model.parent_model_id for model in there}
+    for model_id in [model.id for model in there if model.id not in going or model.id in why]:
+        child, parent = model_id, parents[model_id]
+        while parent is not None and parent in going and parent not in why:
+            why[parent] = f"is the parent of model {child}"
+            child, parent = parent, parents[parent]
+    return why
 
 
 def plan(
@@ -52,21 +122,17 @@ def prune(
     max_age_days: float | None,
     spared: Collection[str] = (),
     who: str,
-) -> list[ModelRow]:
-    """Archives them, in one transaction, and gives them as they are then; their files are the caller's to delete."""
+) -> tuple[list[ModelRow], list[PromotionRow]]:
+    """Archives them, in one transaction; gives them as they are then, and the entries of the log."""
     with write(engine) as connection:
         lock_table(connection, models.name)
         going = _plan(connection, keep_top_n, max_age_days, spared)
+        entries = []
         for model in going:
             assert model.archived_because is not None
-            put_away(
-                connection,
-                replace(model, archived_because=None),
-                who=who,
-                because=model.archived_because,
-                action="prune",
-            )
-        return [queries.get(connection, model.id) for model in going]
+            present, because = replace(model, archived_because=None), model.archived_because
+            entries.append(put_away(connection, present, who=who, because=because, action="prune"))
+        return [queries.get(connection, model.id) for model in going], entries
 
 
 def _plan(
@@ -75,21 +141,26 @@ def _plan(
     for name, value in (("keep_top_n", keep_top_n), ("max_age", max_age_days)):
         if value is not None and value < 1:
             raise ModelError(f"{name} {value}", "it is below 1", "Give 1 or more, or nothing.")
+    passed = set(connection.execute(select(models.c.id).where(queries.passed_latest())).scalars())
     by_scope: dict[Scope, list[ModelRow]] = {}
-    for model in queries.listed(connection, queries.conditions(), None):
+    # Those that passed come first: how high others score says nothing as long as the gates do not believe it.
+    for model in sorted(_there(connection), key=lambda model: model.id not in passed):
         by_scope.setdefault(model.scope, []).append(model)
     everything = [model for its in by_scope.values() for model in its]
-    deployed = set(connection.execute(select(aliases.c.model_id)).scalars())
-    deployed |= {model_id for scope in by_scope for model_id in succession(connection, scope)[-2:]}
     going: dict[int, ModelRow] = {}
     for models_of_scope in by_scope.values():
         for rank, model in enumerate(models_of_scope, start=1):
             why = _why(model, rank, keep_top_n, max_age_days)
-            free = not model.protected and model.deployment_status != "production" and model.id not in deployed
-            if why is not None and free and model.run_id not in spared:
+            is_best = rank == 1 and model.id in passed
+            if why is not None and not is_best and model.run_id not in spared:
                 going[model.id] = replace(model, archived_because=why)
-    _spare_parents(everything, going)
-    return [going[model.id] for model in everything if model.id in going]
+    staying = needed(connection, everything, going)
+    return [going[model.id] for model in everything if model.id in going and model.id not in staying]
+
+
+def _there(connection: Connection) -> list[ModelRow]:
+    """Every model that is not archived, the best first."""
+    return queries.listed(connection, queries.conditions(), None)
 
 
 def _why(model: ModelRow, rank: int, keep_top_n: int | None, max_age_days: float | None) -> str | None:
@@ -99,13 +170,3 @@ def _why(model: ModelRow, rank: int, keep_top_n: int | None, max_age_days: float
     if max_age_days is not None and age > max_age_days:
         return f"it is {age:.0f} days old, and {max_age_days:g} is the most"
     return None
-
-
-def _spare_parents(everything: list[ModelRow], going: dict[int, ModelRow]) -> None:
-    """A model that stays keeps its parent, which keeps its own."""
-    parents = {model.id: model.parent_model_id for model in everything}
-    for model_id in [model.id for model in everything if model.id not in going]:
-        parent = parents[model_id]
-        while parent is not None and parent in going:
-            del going[parent]
-            parent = parents[parent]

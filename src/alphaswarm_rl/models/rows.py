@@ -21,6 +21,9 @@ STATUSES: tuple[Status, ...] = ("staging", "production", "archived")
 Source = Literal["validation", "evaluate", "added"]
 SOURCES: tuple[Source, ...] = ("validation", "evaluate", "added")
 
+#: The metric of an added evaluation that says whether its environment has dates.
+DATED = "dated"
+
 _SHORT = 12
 
 
@@ -272,7 +275,10 @@ class EvaluationRow(Row):
 
 @dataclass(frozen=True)
 class ValidationRow(Row):
-    """What the gates of a profile said of a model, what they saw, and the limits that they were given."""
+    """What the gates of a profile said of a model, what they saw, and the limits that they were given.
+
+    `evaluation_id` is the newest evaluation that they saw; None where there was none.
+    """
 
     id: int
     model_id: int
@@ -282,6 +288,7 @@ class ValidationRow(Row):
     checks: tuple[Verdict, ...]
     evidence: dict[str, Any]
     limits: dict[str, Any]
+    evaluation_id: int | None
 
 
 @dataclass(frozen=True)

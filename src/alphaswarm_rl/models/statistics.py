@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Point = tuple[float, float]
@@ -12,15 +12,31 @@ Point = tuple[float, float]
 CONFIDENCE = 0.95
 
 
+def known(figure: Callable[[], float]) -> float | None:
+    """A figure; None where it is not finite, or cannot be computed because numbers grow too large on the way."""
+    try:
+        value = figure()
+    except (OverflowError, ValueError):  # fsum gives these for sums that are too large, and for inf - inf
+        return None
+    return value if math.isfinite(value) else None
+
+
+def mean_of(values: Sequence[float]) -> float | None:
+    """The mean of some values."""
+    return known(lambda: math.fsum(values) / len(values))
+
+
 def sample_std(episodes: int, std: float | None, returns: Sequence[float | None] | None) -> float | None:
-    """The standard deviation with n - 1, of single returns where they are known; None with fewer than two episodes."""
+    """The standard deviation with n - 1, of single returns where there are some; None with fewer than two episodes."""
     if episodes < 2:
         return None
-    known = None if returns is None else [value for value in returns if value is not None]
-    if known is not None and len(known) == episodes:
-        mean = math.fsum(known) / episodes
-        return math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (episodes - 1))
-    return None if std is None else std * math.sqrt(episodes / (episodes - 1))
+    if returns is None:
+        return None if std is None else known(lambda: std * math.sqrt(episodes / (episodes - 1)))
+    there = [value for value in returns if value is not None]
+    mean = mean_of(there) if len(there) == episodes else None
+    if mean is None:
+        return None
+    return known(lambda: math.sqrt(math.fsum((value - mean) ** 2 for value in there) / (episodes - 1)))
 
 
 def lower_bound(
@@ -32,9 +48,9 @@ def lower_bound(
 ) -> float | None:
     """What the true mean exceeds with that confidence, by Student's t; one episode has no such bound."""
     spread = sample_std(episodes, std, returns)
-    if mean is None or spread is None or not math.isfinite(mean) or not math.isfinite(spread):
+    if mean is None or spread is None:
         return None
-    return mean - _student(episodes - 1, confidence) * spread / math.sqrt(episodes)
+    return known(lambda: mean - _student(episodes - 1, confidence) * spread / math.sqrt(episodes))
 
 
 def _student(freedom: int, share: float) -> float:
@@ -46,12 +62,11 @@ def _student(freedom: int, share: float) -> float:
 
 
 def thinned(points: Sequence[Point], most: int) -> list[Point]:
-    """At most so many points, each the mean of as many neighbours as any other but the last."""
+    """At most so many points, each the mean of as many neighbours as any other but the last; NaN where it has none."""
     size = math.ceil(len(points) / most) if points else 1
     groups = [points[first : first + size] for first in range(0, len(points), size)]
-    return [
-        (math.fsum(x for x, _ in group) / len(group), math.fsum(y for _, y in group) / len(group)) for group in groups
-    ]
+    means = [(mean_of([x for x, _ in group]), mean_of([y for _, y in group])) for group in groups]
+    return [(math.nan if x is None else x, math.nan if y is None else y) for x, y in means]
 
 
 @dataclass(frozen=True)
@@ -74,13 +89,21 @@ class Trend:
         return abs(self.slope) <= self.margin
 
 
-def trend(points: Sequence[Point], interval: float) -> Trend:
-    """The line of least squares through three points or more that do not all have one x.
+def trend(points: Sequence[Point], interval: float) -> Trend | None:
+    """The line of least squares through three points or more that do not all have one x; None where it is not finite.
 
     Args:
         points: The points.
         interval: The share of the slope's interval, such as 0.9.
     """
+    try:
+        line = _line(points, interval)
+    except OverflowError:
+        return None
+    return line if all(map(math.isfinite, vars(line).values())) else None
+
+
+def _line(points: Sequence[Point], interval: float) -> Trend:
     count = len(points)
     mean_x = math.fsum(x for x, _ in points) / max(count, 1)
     mean_y = math.fsum(y for _, y in points) / max(count, 1)

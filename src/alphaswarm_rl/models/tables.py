@@ -106,7 +106,7 @@ models = Table(
     Column("mean_episode_length", Real),
     Column("hyperparams", JsonText),
     Column("git_commit", Text),
-    # Set with every validation, to what the newest one found.
+    # Set with every validation, to what it found; an evaluation takes it away until the next one.
     Column("validated", Boolean, server_default=false()),
     # From here on: ours. Every column is null or has a default, so that it can be added to a table with rows, and so
     # that whoever inserts by the original columns still can.
@@ -177,6 +177,8 @@ validations = Table(
     Column("checks", Json, nullable=False),
     Column("evidence", Json, nullable=False),
     Column("limits", Json, nullable=False),
+    # The newest evaluation that the gates saw. A later one is not judged yet, and the model not validated until it is.
+    Column("evaluation_id", WholeNumber),
     Index("ix_rl_model_validations_model_id", "model_id"),
     sqlite_autoincrement=True,
 )

@@ -55,6 +55,7 @@ def _stored(connection: Connection, profile: str, evidence: Evidence, verdicts: 
         "checks": [asdict(verdict) for verdict in verdicts],
         "evidence": _kept(evidence),
         "limits": asdict(evidence.limits),
+        "evaluation_id": None if evidence.newest is None else evidence.newest.id,
     }
     added = connection.execute(validations.insert().values(values))
     connection.execute(update(models).where(models.c.id == model_id).values(validated=passed))

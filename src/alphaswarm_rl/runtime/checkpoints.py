@@ -140,9 +140,11 @@ def load_checkpoint(path: Path, *, expected_sha256: str | None = None) -> Loaded
                 f"it has schema version {version}, newer than {SCHEMA_VERSION}",
                 "Upgrade alphaswarm-rl.",
             )
-        if _file_sha256(path / _ARRAYS) != manifest["files"][_ARRAYS]:
+        # Read once: what was verified is what is loaded, whatever becomes of the file meanwhile.
+        content = (path / _ARRAYS).read_bytes()
+        if hashlib.sha256(content).hexdigest() != manifest["files"][_ARRAYS]:
             raise _tampered(path, f"{_ARRAYS} does not have the recorded checksum")
-        arrays = _read_arrays(path / _ARRAYS)
+        arrays = _arrays_in(content)
     except FileNotFoundError as error:
         raise CheckpointError(
             f"checkpoint {str(path)!r}",
@@ -186,12 +188,12 @@ def _write_arrays(path: Path, states: Mapping[str, State]) -> str:
     return _file_sha256(path)
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+def _arrays_in(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load
 
     try:
-        return dict(load_file(path))
+        return dict(load(content))
     except SafetensorError as error:
         raise OSError(str(error)) from error
 

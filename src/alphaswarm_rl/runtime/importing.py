@@ -16,7 +16,8 @@ from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
-from alphaswarm_rl.models.rows import ModelRow, NewEvaluation, NewModel
+from alphaswarm_rl.models.rows import DATED, ModelRow, NewEvaluation, NewModel
+from alphaswarm_rl.models.statistics import mean_of
 from alphaswarm_rl.runtime.building import Builder, lake_of
 from alphaswarm_rl.runtime.checkpoints import ADDED, CheckpointStore, load_checkpoint
 from alphaswarm_rl.runtime.loaded_policy import LoadedPolicy
@@ -54,7 +55,9 @@ class GivenMetrics(FrozenModel):
             return self
         if len(self.returns) != self.episodes:
             raise ValueError(f"{len(self.returns)} returns are not those of {self.episodes} episodes")
-        mean = math.fsum(self.returns) / self.episodes
+        mean = mean_of(self.returns)
+        if mean is None:
+            raise ValueError("the returns are too large to be added up")
         if not math.isclose(mean, self.mean_reward, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
             raise ValueError(f"mean_reward is {self.mean_reward}, and the mean of the returns is {mean}")
         return self
@@ -68,6 +71,7 @@ def add_model(
     *,
     spec: RLExperimentSpec | None = None,
     tags: Sequence[str] = (),
+    parent_model_id: int | None = None,
 ) -> ModelRow:
     """Registers a model from elsewhere, not validated yet, with an evaluation of the source `added`.
 
@@ -80,7 +84,8 @@ def add_model(
             into a checkpoint of our own.
         metrics: What its owner says of it.
         spec: The spec of the agent and environment that a zip is of; a checkpoint folder has its own.
-        tags: Words to find it by.
+        tags: Words to find it by; a model that is there already gets them too.
+        parent_model_id: The model that it was trained on from, of the same scope.
     """
     path = path.expanduser().absolute()
     if not path.exists():
@@ -109,6 +114,7 @@ def add_model(
             policy.warm_up()
             scope, trained = policy.scope, policy.spec
     assert trained.agent is not None
+    assert trained.env is not None
     row = registry.register(
         NewModel(
             model_path=path,
@@ -122,6 +128,7 @@ def add_model(
             spec_hash=trained.spec_hash,
             exec_hash=trained.exec_hash,
             tags=tags,
+            parent_model_id=parent_model_id,
         )
     )
     registry.add_evaluation(
@@ -138,6 +145,8 @@ def add_model(
             in_sample=None,
             returns=metrics.returns,
             source="added",
+            # Whether it plays in a window of dates, or makes its own episodes.
+            metrics={DATED: "window" in trained.env.build().slots()},
         ),
     )
     return registry.get(row.id)

@@ -48,6 +48,7 @@ class Inference:
         frames: Mapping[str, Any] | None = None,
     ) -> None:
         self.policy = LoadedPolicy(loaded, settings, frames=frames)
+        self.policy.build()
         self.spec = self.policy.spec
         self.checkpoint = self.policy.checkpoint
         self.deterministic = deterministic

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from alphaswarm_rl.core.contracts import AnyVectorEnv
+from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import CheckpointError, EnvError, RunError
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.envs.observation_transform import ObservationTransform
@@ -75,11 +76,23 @@ class LoadedPolicy:
         builder = self._builder(spec)
         # The environment is built for its spaces alone; it is never stepped.
         self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=spec.evaluation.window)
-        self._learner = builder.build_learner(self._env, training=False)
-        self._learner.set_state(loaded.states["learner"])
         load_preprocessing(self._env, self._preprocessing)
+        self._unbuilt = builder, loaded.states["learner"]
         #: Whether an answer depends on what the same asker asked before.
         self.remembers = (spec.obs.stack_frames or 1) > 1 or "recurrent" in builder.agent.rl_tags
+
+    @cached_property
+    def _learner(self) -> Learner:
+        """Built when it is first needed: of all that loading does, only this draws from the process's generators."""
+        builder, state = self._unbuilt
+        learner = builder.build_learner(self._env, training=False)
+        learner.set_state(state)
+        del self._unbuilt
+        return learner
+
+    def build(self) -> None:
+        """Builds what answers, unless it is there."""
+        _ = self._learner
 
     def _builder(self, spec: RLExperimentSpec) -> Builder:
         builder = Builder(

@@ -23,6 +23,12 @@ def load_model(row: ModelRow, settings: Settings, *, frames: Mapping[str, Any] |
         settings: The device, and where data lie.
         frames: Data frames for the data pipeline `frame`, by name.
     """
+    if row.sha256 is None:
+        raise ModelError(
+            f"model {row.id}",
+            "no checksum was registered, so nobody can say whether its file was changed",
+            f"Register it anew: rl models add {row.model_path} METRICS_JSON.",
+        )
     verified_sha256(row.path, row.sha256)
     if not row.path.is_dir():
         raise ModelError(
@@ -102,6 +108,5 @@ def refuse_unvalidated(registry: ModelRegistry, row: ModelRow) -> None:
 
 
 def has_passed(registry: ModelRegistry, row: ModelRow) -> bool:
-    """Whether a model passed its latest validation and is not archived; the column alone could be set by hand."""
-    validations = registry.validations(row.id)
-    return row.validated and not row.archived and bool(validations) and validations[-1].passed
+    """Whether a model passed its latest validation, which saw its newest evaluation, and is not archived."""
+    return not row.archived and registry.has_passed(row.id)

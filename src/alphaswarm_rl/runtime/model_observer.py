@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, NewEvaluation, NewModel, Scope, Source
@@ -112,26 +114,28 @@ class ModelObserver(RunObserver):
 
     def _add(self, row: ModelRow, judged: Judged) -> None:
         evaluation, metrics = judged.evaluation, judged.evaluation.metrics
+        # An episode that is played again is no further evidence.
+        returns = np.array(evaluation.distinct)
+        # First: between the evaluation and its validation the model is not validated, so nothing long comes there.
+        curve = [] if row.run_id is None else training_curve(self._watched.ledger, row.run_id, row.total_timesteps)
         self._registry.add_evaluation(
             row.id,
             NewEvaluation(
-                episodes=metrics["episodes"],
-                mean_reward=metrics["mean_reward"],
-                std_reward=metrics["std_reward"],
+                episodes=len(returns),
+                mean_reward=float(returns.mean()),
+                std_reward=float(returns.std()),
                 mean_episode_length=metrics["mean_length"],
                 seed=judged.seed,
                 deterministic=judged.deterministic,
                 window_start=metrics["window_start"],
                 window_end=metrics["window_end"],
                 in_sample=evaluation.in_sample,
-                returns=evaluation.returns,
+                returns=evaluation.distinct,
                 source=_COUNTS[judged.phase],
                 run_id=self._watched.run.id,
                 metrics=metrics,
             ),
         )
-        ledger = self._watched.ledger
-        curve = [] if row.run_id is None else training_curve(ledger, row.run_id, row.total_timesteps)
         validation = self._registry.validate(row.id, curve=curve)
         self._watched.bus.emit(
             "model.validated",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,13 +15,17 @@ from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, Scope
 from alphaswarm_rl.runtime.asked import as_batch
 from alphaswarm_rl.runtime.envelope import refuse_if_halted
+from alphaswarm_rl.runtime.halt_look import HaltLook
 from alphaswarm_rl.runtime.loaded_policy import LoadedPolicy
-from alphaswarm_rl.runtime.model_loading import has_passed, load_model, model_by_id, refuse_unvalidated
+from alphaswarm_rl.runtime.model_loading import model_by_id, refuse_unvalidated
 from alphaswarm_rl.runtime.runtime import one_at_a_time
-from alphaswarm_rl.runtime.served_model import Served, ServedModel, as_it_is, as_starts
+from alphaswarm_rl.runtime.served_model import Served, ServedModel, as_it_is, as_starts, generators, prepare
 from alphaswarm_rl.settings import Settings
 
 _log = logging.getLogger(__name__)
+
+#: Seconds that a look for a better model waits for the process's generators: answers draw for moments, runs for long.
+_PATIENCE_S = 0.5
 
 
 class PolicyServer:
@@ -31,10 +35,14 @@ class PolicyServer:
     sample, and changes to it between two requests. The model before stays until the new one has answered: one that
     cannot never replaces one that can.
 
+    Whoever needs both takes `one_at_a_time` before `_lock`: no thread that waits for a run keeps others from answers.
+
     Args:
         settings: The device, and where everything is.
         registry: The registry; the server closes it.
-        row: The model that answers first.
+        ledger: The ledger, for its kill switch; the server closes it.
+        rows: The models of which the first that works answers first.
+        poll_seconds: Seconds between two looks, at the registry and at the kill switch.
         alias: The alias to follow; None follows the best of the model's scope.
         deterministic: Whether it acts without drawing; None: as each model's spec evaluates.
         frames: Data frames for the data pipeline `frame`, by name.
@@ -44,14 +52,18 @@ class PolicyServer:
         self,
         settings: Settings,
         registry: ModelRegistry,
-        row: ModelRow,
+        ledger: Ledger,
+        rows: Sequence[ModelRow],
         *,
+        poll_seconds: float = 0.5,
         alias: str | None = None,
         deterministic: bool | None = True,
         frames: Mapping[str, Any] | None = None,
     ) -> None:
         self._settings, self._registry, self._alias, self._frames = settings, registry, alias, frames
         self._deterministic = deterministic
+        self._ledger, self._poll_seconds = ledger, poll_seconds
+        self._halts = HaltLook(ledger, poll_seconds)
         self._lock = threading.Lock()
         #: Models that could not be loaded or did not answer, as they were then.
         self._broken: dict[int, tuple[Any, ...]] = {}
@@ -60,9 +72,8 @@ class PolicyServer:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._previous: ServedModel | None = None
-        with one_at_a_time:
-            self._current = self._prepare(row)
-        self.scope = row.scope
+        self._current = self._first_that_works(rows)
+        self.scope = self._current.row.scope
 
     @classmethod
     def open(
@@ -88,7 +99,7 @@ class PolicyServer:
             scope: What the models are of; None where only one scope has validated models.
             env_id: The environment that they are of, where that is enough to say the scope.
             watch: Whether it changes to a better model, or to what the alias then means.
-            poll_seconds: Seconds between two looks.
+            poll_seconds: Seconds between two looks, at the registry and at the kill switch.
             unvalidated: Whether the model of `model_id` may be one that did not pass its latest validation.
             deterministic: Whether it acts without drawing; None: as each model's spec evaluates.
             frames: Data frames for the data pipeline `frame`, by name.
@@ -101,21 +112,30 @@ class PolicyServer:
             raise OptionError(f"environment {env_id!r}", "the model is named already", "Leave it out.")
         if unvalidated and model_id is None:
             raise OptionError("unvalidated models", "only one that is named by its id is loaded", "Give its id.")
-        with Ledger.open(settings) as ledger:
-            refuse_if_halted(ledger, None)
         with ExitStack() as undo:
+            ledger = undo.enter_context(Ledger.open(settings))
+            refuse_if_halted(ledger, None)
             registry = undo.enter_context(ModelRegistry.open(settings))
             if model_id is not None:
-                row = model_by_id(registry, model_id, unvalidated=unvalidated, scope=scope)
+                rows = [model_by_id(registry, model_id, unvalidated=unvalidated, scope=scope)]
             elif alias is not None:
-                row = registry.by_alias(alias, scope)
-                refuse_unvalidated(registry, row)
+                rows = [registry.by_alias(alias, scope)]
+                refuse_unvalidated(registry, rows[0])
             else:
-                row = _best(registry, scope, env_id)
-            server = cls(settings, registry, row, alias=alias, deterministic=deterministic, frames=frames)
+                rows = registry.list(validated=True, scope=_best(registry, scope, env_id).scope)
+            server = cls(
+                settings,
+                registry,
+                ledger,
+                rows,
+                poll_seconds=poll_seconds,
+                alias=alias,
+                deterministic=deterministic,
+                frames=frames,
+            )
             undo.pop_all()
         if watch:
-            server._start_watching(poll_seconds)
+            server._start_watching()
         return server
 
     @property
@@ -141,24 +161,37 @@ class PolicyServer:
             client: Who asks. A policy that remembers (memory, stacked frames) does so for each name apart.
             episode_start: Whether an episode begins here, for all or for each observation.
         """
-        with self._lock:
-            batch, alone = as_batch(observations, self._current.policy.observation_space)
-            starts = as_starts(episode_start, batch)
-            # A client's own mistake is told before the model is asked: it says nothing about the model.
-            self._current.stream(client)
-            try:
-                actions = self._current.ask(batch, client, starts)
-            except Exception as error:
-                if self._previous is None or isinstance(error, RunError):
-                    raise
-                self._go_back(error)
-                actions = self._current.ask(batch, client, starts)
-            if not self._current.answered:
-                self._current.answered = True
-                self._release_previous()
-            row = self._current.row
-            sha256 = self._current.policy.checkpoint.sha256
-            return Served(actions[0] if alone else actions, row.id, sha256)
+        while True:
+            self._halts.look()
+            draws = self._draws()
+            with one_at_a_time if draws else nullcontext(), self._lock:
+                self._halts.refuse()
+                if draws or not self._draws():  # otherwise it changed meanwhile to a model that draws
+                    return self._answer(observations, client, episode_start)
+
+    def _draws(self) -> bool:
+        """Whether the answer may be drawn, from the process's generators: by the model, or by the one before it."""
+        models = (self._current, self._previous)
+        return any(model is not None and not model.deterministic for model in models)
+
+    def _answer(self, observations: Any, client: str | None, episode_start: Any) -> Served:
+        batch, alone = as_batch(observations, self._current.policy.observation_space)
+        starts = as_starts(episode_start, batch)
+        # A client's own mistake is told before the model is asked: it says nothing about the model.
+        self._current.stream(client)
+        try:
+            actions = self._current.ask(batch, client, starts)
+        except Exception as error:
+            if self._previous is None or isinstance(error, RunError):
+                raise
+            self._go_back(error)
+            actions = self._current.ask(batch, client, starts)
+        if not self._current.answered:
+            self._current.answered = True
+            self._release_previous()
+        row = self._current.row
+        sha256 = self._current.policy.checkpoint.sha256
+        return Served(actions[0] if alone else actions, row.id, sha256)
 
     def forget(self, client: str) -> None:
         """Forgets what a client asked; a server whose clients come and go calls it when one is gone."""
@@ -170,7 +203,7 @@ class PolicyServer:
     def refresh(self) -> bool:
         """Looks once for the model that should answer, and changes to it; says whether it changed.
 
-        While a run trains in this process nothing is loaded: both draw from the process's generators.
+        While a run trains in this process nothing changes: both draw from the process's generators.
         """
         with self._looking:
             for row in self._candidates():
@@ -179,47 +212,65 @@ class PolicyServer:
                     return False
                 if self._broken.get(row.id) == as_it_is(row):
                     continue
-                if not one_at_a_time.acquire(blocking=False):
-                    return False
+                with generators(_PATIENCE_S) as ours:
+                    if not ours:
+                        return False
                 try:
-                    model = self._prepare(row)
+                    model = self._prepare(row, patience=_PATIENCE_S)
                 except Exception as error:  # noqa: BLE001  whatever is wrong with it, the one that works goes on
                     self._mark_broken(row, error)
                     continue
-                finally:
-                    one_at_a_time.release()
+                if model is None:
+                    return False
                 self._change_to(model)
                 return True
-            self._say_once(
-                "alone",
-                f"model {self._current.row.id} is no longer a validated one, and no other model of {self.scope} can "
-                "stand in: it goes on answering",
-            )
+            if self._alias is None:
+                self._say_once(
+                    "alone",
+                    f"model {self._current.row.id} is no longer a validated one, and no other model of {self.scope} "
+                    "can stand in: it goes on answering",
+                )
             return False
 
     def _candidates(self) -> list[ModelRow]:
         """The models that should answer, the first one first; beyond the broken ones, two are enough."""
-        best = self._registry.list(validated=True, scope=self.scope, top_n=len(self._broken) + 2)
         if self._alias is None:
-            return best
+            return self._registry.list(validated=True, scope=self.scope, top_n=len(self._broken) + 2)
+        # Somebody chose the model of an alias: nobody else's choice stands in for it.
         try:
-            aliased = self._registry.by_alias(self._alias, self.scope)
+            row = self._registry.by_alias(self._alias, self.scope)
+            refuse_unvalidated(self._registry, row)
         except ModelError as error:
-            self._say_once("alias", str(error))
-            return best
+            self._say_once(
+                "alias",
+                f"alias {self._alias!r} names no validated model, and model {self._current.row.id} goes on answering: "
+                f"{error}",
+            )
+            return []
         self._said.pop("alias", None)
-        return [aliased, *best] if has_passed(self._registry, aliased) else best
+        return [row]
 
-    def _prepare(self, row: ModelRow) -> ServedModel:
-        """Loads a model and has it answer a sample."""
-        policy = load_model(row, self._settings, frames=self._frames)
-        try:
-            policy.warm_up()
-        except BaseException:
-            policy.close()
-            raise
-        evaluated_so = policy.spec.evaluation.deterministic
-        return ServedModel(row, policy, evaluated_so if self._deterministic is None else self._deterministic)
+    def _first_that_works(self, rows: Sequence[ModelRow]) -> ServedModel:
+        """The first that loads and answers; where none does, the error of the first."""
+        errors: list[Exception] = []
+        for row, following in zip(rows, [*rows[1:], None], strict=True):
+            try:
+                model = self._prepare(row, patience=-1)
+            except OptionError:  # of the settings, whatever the model
+                raise
+            except Exception as error:  # noqa: BLE001  whatever is wrong with it, another may work
+                errors.append(error)
+                self._broken[row.id] = as_it_is(row)
+                if following is not None:
+                    message = "model %d cannot answer, and model %d is tried instead: %s: %s"
+                    _log.error(message, row.id, following.id, type(error).__name__, error)
+            else:
+                assert model is not None
+                return model
+        raise errors[0]
+
+    def _prepare(self, row: ModelRow, *, patience: float) -> ServedModel | None:
+        return prepare(row, self._settings, frames=self._frames, deterministic=self._deterministic, patience=patience)
 
     def _change_to(self, model: ServedModel) -> None:
         with self._lock:
@@ -254,9 +305,10 @@ class PolicyServer:
             self._previous.policy.close()
             self._previous = None
 
-    def _start_watching(self, poll_seconds: float) -> None:
+    def _start_watching(self) -> None:
         def watch() -> None:
-            while not self._stop.wait(poll_seconds):
+            while not self._stop.wait(self._poll_seconds):
+                self._halts.look()
                 try:
                     self.refresh()
                     self._said.pop("registry", None)
@@ -281,6 +333,7 @@ class PolicyServer:
             self._release_previous()
             self._current.policy.close()
         self._registry.close()
+        self._ledger.close()
 
     def __enter__(self) -> Self:
         return self

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ class Evaluation:
         dates: The first and the last bar that it traded, or the dates it was given; None where there are none.
         frames: Pictures of the first episode, where they were asked for.
         accounts: How the account did in each episode, where there is one.
+        repeats: For each episode whether it is one that was played before: it began with the same observation and
+            ended after as many steps with the same return. A rule that draws nothing plays a window again and again.
     """
 
     returns: tuple[float, ...]
@@ -36,6 +39,13 @@ class Evaluation:
     dates: tuple[str | None, str | None] = (None, None)
     frames: tuple[np.ndarray[Any, Any], ...] = ()
     accounts: tuple[Mapping[str, float], ...] = ()
+    repeats: tuple[bool, ...] = ()
+
+    @property
+    def distinct(self) -> tuple[float, ...]:
+        """The returns of episodes that are none of those before: all that is evidence."""
+        repeats = self.repeats or (False,) * len(self.returns)
+        return tuple(value for value, again in zip(self.returns, repeats, strict=True) if not again)
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -43,6 +53,7 @@ class Evaluation:
         returns = np.array(self.returns)
         return {
             "episodes": len(self.returns),
+            "distinct_episodes": len(self.distinct),
             "mean_reward": float(returns.mean()),
             "std_reward": float(returns.std()),
             "min_reward": float(returns.min()),
@@ -88,6 +99,7 @@ def evaluate_learner(
     learner.seed_predictions(seed, env)
     observation, _ = env.reset(seed=seed)  # a seed restarts the numbering of episodes
     episode_start = np.ones(n, dtype=bool)
+    beginnings: dict[int, bytes] = {}
     masks = getattr(env, "action_masks", None)
     memory: Any = None
     frames: list[np.ndarray[Any, Any]] = []
@@ -97,6 +109,8 @@ def evaluate_learner(
     while unfinished:
         if halt is not None and halt.should_halt():
             return None
+        for index in np.flatnonzero(episode_start):
+            beginnings[int(current[index])] = _bytes_of(observation, int(index))
         if record_frames and current[0] == 0:
             frames.append(np.asarray(env.render()[0]))  # type: ignore[index]
         actions, memory = learner.predict(
@@ -128,4 +142,23 @@ def evaluate_learner(
         dates,
         tuple(frames),
         tuple(accounts[episode] for episode in sorted(accounts)),
+        tuple(_repeats([(beginnings[e], float(returns[e]), int(lengths[e])) for e in range(episodes)])),
     )
+
+
+def _repeats(played: Sequence[tuple[bytes, float, int]]) -> Iterator[bool]:
+    seen: set[tuple[bytes, float, int]] = set()
+    for one in played:
+        yield one in seen
+        seen.add(one)
+
+
+def _bytes_of(observation: Any, index: int) -> bytes:
+    """What one environment shows, to be compared."""
+    if isinstance(observation, Mapping):
+        return b"".join(_bytes_of(observation[name], index) for name in sorted(observation))
+    if isinstance(observation, tuple):
+        return b"".join(_bytes_of(part, index) for part in observation)
+    one = observation[index]
+    array = one.detach().cpu().numpy() if hasattr(one, "detach") else np.asarray(one)
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()

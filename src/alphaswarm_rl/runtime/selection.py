@@ -110,10 +110,11 @@ def trained_by(loaded: LoadedCheckpoint) -> RLExperimentSpec:
 
 def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
     """The checksum that the ledger holds of one of a run's checkpoints; one it does not know is refused."""
-    if run.checkpoint is not None and Path(run.checkpoint) == path and run.checkpoint_sha256 is not None:
+    wanted = path.resolve()
+    if run.checkpoint is not None and Path(run.checkpoint).resolve() == wanted and run.checkpoint_sha256 is not None:
         return run.checkpoint_sha256
-    announced = [event for event in ledger.events(run.id) if event.stage == "train.checkpoint"]
-    found = next((event.payload["sha256"] for event in reversed(announced) if event.payload["path"] == str(path)), None)
+    told = [event.payload for event in ledger.events(run.id) if event.stage == "train.checkpoint"]
+    found = next((item["sha256"] for item in reversed(told) if Path(item["path"]).resolve() == wanted), None)
     if found is None:
         raise CheckpointError(
             f"checkpoint {str(path)!r}", f"the ledger has no record of it in run {run.id}", "Use another checkpoint."
@@ -124,7 +125,7 @@ def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
 def sha256_of_folder(ledger: Ledger, path: Path) -> str | None:
     """The checksum that the ledger holds of a checkpoint folder; None where it is of no run it knows."""
     run = trainer_of(ledger, path)
-    return None if run is None else recorded_sha256(ledger, run, path.resolve())
+    return None if run is None else recorded_sha256(ledger, run, path)
 
 
 def trainer_of(ledger: Ledger, path: Path) -> RunRow | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +13,9 @@ from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.models.rows import ModelRow
 from alphaswarm_rl.runtime.asked import batch_length
 from alphaswarm_rl.runtime.loaded_policy import LoadedPolicy, Stream, refuse_other_than_actions
+from alphaswarm_rl.runtime.model_loading import load_model
 from alphaswarm_rl.runtime.runtime import one_at_a_time
+from alphaswarm_rl.settings import Settings
 
 Array = np.ndarray[Any, Any]
 
@@ -70,15 +74,52 @@ class ServedModel:
         return self.streams[client]
 
     def ask(self, batch: Any, client: str | None, starts: Array) -> Array:
-        """One action per observation, each in the action space."""
-        stream = self.stream(client)
-        if self.deterministic:
-            actions = self.policy.act(batch, stream, starts, deterministic=True)
-        else:
-            with one_at_a_time:  # it draws from the process's generators
-                actions = self.policy.act(batch, stream, starts, deterministic=False)
+        """One action per observation, each in the action space. One that draws is asked under `one_at_a_time`."""
+        actions = self.policy.act(batch, self.stream(client), starts, deterministic=self.deterministic)
         refuse_other_than_actions(f"model {self.row.id}", actions, self.policy.action_space)
         return actions
+
+
+@contextmanager
+def generators(patience: float) -> Iterator[bool]:
+    """Takes the process's generators for a moment; says whether they were free within that time, -1 being for ever."""
+    ours = one_at_a_time.acquire(timeout=patience)
+    try:
+        yield ours
+    finally:
+        if ours:
+            one_at_a_time.release()
+
+
+def prepare(
+    row: ModelRow,
+    settings: Settings,
+    *,
+    frames: Mapping[str, Any] | None,
+    deterministic: bool | None,
+    patience: float,
+) -> ServedModel | None:
+    """Loads a model and has it answer a sample; others use the generators meanwhile, but while its network is built.
+
+    Args:
+        row: The model.
+        settings: The device, and where data lie.
+        frames: Data frames for the data pipeline `frame`, by name.
+        deterministic: Whether it acts without drawing; None: as its spec evaluates.
+        patience: Seconds to wait for the generators, -1 for ever; None is given where they were not free.
+    """
+    policy = load_model(row, settings, frames=frames)
+    try:
+        with generators(patience) as ours:
+            if not ours:
+                policy.close()
+                return None
+            policy.build()
+        policy.warm_up()
+    except BaseException:
+        policy.close()
+        raise
+    return ServedModel(row, policy, policy.spec.evaluation.deterministic if deterministic is None else deterministic)
 
 
 def as_it_is(row: ModelRow) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from opentelemetry.sdk.resources import Resource
 
 from alphaswarm_rl.telemetry.exporters import otlp_exporter
 from alphaswarm_rl.telemetry.lines import appended_lines
+from alphaswarm_rl.telemetry.lockless import LocklessHandler
 from alphaswarm_rl.telemetry.plain import plain
 from alphaswarm_rl.telemetry.routes import Route
 
@@ -77,7 +78,7 @@ class Logs:
         self._provider.shutdown()
 
 
-class LogHandler(logging.Handler):
+class LogHandler(LocklessHandler):
     """Sends what the package logs.
 
     A record with `extra={"event": NAME, "facts": {...}}` is an event of that name, with those facts as attributes.
@@ -93,10 +94,6 @@ class LogHandler(logging.Handler):
         self._logs = logs
         self._attributes = attributes
         self._without = frozenset(without)
-
-    def createLock(self) -> None:  # noqa: N802  (logging's name)
-        """Has none: what it does is safe, and two handlers that log to each other would wait for ever."""
-        self.lock = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Sends one record."""

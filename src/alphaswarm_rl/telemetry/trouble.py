@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 
+from alphaswarm_rl.telemetry.lockless import LocklessHandler
+
 _log = logging.getLogger(__name__)
 
 #: Whoever of OpenTelemetry says that something could not be delivered.
@@ -35,7 +37,7 @@ class Trouble:
         _open.remove(self)
 
 
-class _Listener(logging.Handler):
+class _Listener(LocklessHandler):
     """Hears the exporters, which know a failure only as a log line."""
 
     _one: _Listener | None = None
@@ -51,10 +53,6 @@ class _Listener(logging.Handler):
                     # Somebody who has set up these loggers wants to read them.
                     talker.propagate = talker.propagate and bool(talker.handlers or talker.level)
                     talker.addHandler(cls._one)
-
-    def createLock(self) -> None:  # noqa: N802  (logging's name)
-        """Has none: what it does is safe, and two handlers that log to each other would wait for ever."""
-        self.lock = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Passes it on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
@@ -36,4 +37,7 @@ def refuse_silence(uri: str, path: str = "") -> None:
         if error.code >= _BROKEN:
             raise Silent(f"{shown(uri)} answers with {error.code}") from error
     except (OSError, HTTPException) as error:
-        raise Silent(f"{shown(uri)} does not answer: {getattr(error, 'reason', None) or error}") from error
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, ssl.SSLError):
+            return  # it answers; whom to trust, and with which certificate, is in the settings of the library
+        raise Silent(f"{shown(uri)} does not answer: {reason}") from error

@@ -95,13 +95,13 @@ class Delivery:
                 state = replace(state, set_aside=[*state.set_aside, f"{operation.number}: {_reason(error)}"])
             state = replace(state, offset=end, problem=None)
             if not tracker.whole and (operation.kind in _WEIGHTY or count % _MOST_AT_ONCE == 0):
-                tracker.flush()
+                state = _flushed(tracker, state)
                 write_state(self._folder, self.run_id, state)
         if tracker.whole:
             self._tracker = None
             tracker.close()
         else:
-            tracker.flush()
+            state = _flushed(tracker, state)
         return state
 
     def _opened(self) -> Tracker:
@@ -200,6 +200,16 @@ def _tell(tracker: Tracker, operation: Operation) -> str | None:
     return None
 
 
+def _flushed(tracker: Tracker, state: State) -> State:
+    refused = dict.fromkeys(_short(reason) for reason in tracker.flush())
+    # The same metric may be refused again and again.
+    return replace(state, set_aside=[*state.set_aside, *(each for each in refused if each not in state.set_aside)])
+
+
 def _reason(error: Exception) -> str:
-    text = shown(" ".join(str(error).split())) or type(error).__name__
+    return _short(str(error)) or type(error).__name__
+
+
+def _short(reason: str) -> str:
+    text = shown(" ".join(reason.split()))
     return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."

@@ -1,6 +1,6 @@
 """The journal of a run: one operation per line, appended by the run and delivered by whoever has the turn.
 
-    <home>/tracking/journal/<run id>.jsonl       what the run says, in order; never changed, only appended to
+    <home>/tracking/journal/<run id>.jsonl       what the run says, in order; only appended to, by one who locks it
     <home>/tracking/journal/<run id>.state.json  how far it is delivered, and why not further
     <home>/tracking/journal/<run id>.lock        who delivers
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 #: Seconds to wait while another process delivers the same journal.
 TURN_S = 30.0
@@ -66,6 +66,8 @@ class State:
 class Journal:
     """Appends to the journal of one run. A disk that refuses is no failure: what it did not take is tried again.
 
+    One appends at a time, from `open` to `close`: a second one would give the same numbers again.
+
     Args:
         folder: Folder of the journals.
         run_id: The run.
@@ -87,7 +89,7 @@ class Journal:
     def write(self) -> None:
         """Writes what waits."""
         try:
-            descriptor = self._open()
+            descriptor = self.open()
             while self._waiting:
                 kind, moment, data = self._waiting[0]
                 line = json.dumps({"n": self._last + 1, "op": kind, "time": moment, **data}, allow_nan=False)
@@ -99,25 +101,41 @@ class Journal:
         else:
             self.problem = None
 
-    def close(self) -> None:
-        """Has the disk keep it, and gives the file back."""
-        if self._descriptor is not None:
-            os.fsync(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def _open(self) -> int:
+    def open(self) -> int:
+        """The file, for us alone; raises BlockingIOError while somebody else appends to it."""
         if self._descriptor is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            content = self.path.read_bytes()
-            # A process that was killed leaves half a line: nobody read it, and nobody shall take it for one.
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                os.ftruncate(descriptor, whole)
-            self._last = content[:whole].count(b"\n")
+            try:
+                self._last = _begin_appending(descriptor, self.path)
+            except BaseException:
+                os.close(descriptor)
+                raise
             self._descriptor = descriptor
         return self._descriptor
+
+    def close(self) -> None:
+        """Has the disk keep it, and gives the file back."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _begin_appending(descriptor: int, path: Path) -> int:
+    """Locks a journal until it is closed; gives the number of its last operation."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BlockingIOError(error.errno, "somebody else appends to it") from error
+    content = path.read_bytes()
+    # A process that was killed leaves half a line: nobody read it, and nobody shall take it for one.
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.ftruncate(descriptor, whole)
+    return content[:whole].count(b"\n")
 
 
 def _append(descriptor: int, line: bytes) -> None:
@@ -193,16 +211,27 @@ def write_state(folder: Path, run_id: str, state: State) -> None:
 def turn(folder: Path, run_id: str, *, wait: float = TURN_S) -> Iterator[bool]:
     """Waits until nobody else delivers this journal, and says whether that came to pass."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{run_id}.lock").open("a") as file:
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    yield False
-                    return
-                time.sleep(0.02)
-            else:
+    deadline = time.monotonic() + wait
+    while True:
+        with lock_path(folder, run_id).open("a") as file:
+            if is_locked(file, lock_path(folder, run_id)):
                 yield True
                 return
+        if time.monotonic() > deadline:
+            yield False
+            return
+        time.sleep(0.02)
+
+
+def lock_path(folder: Path, run_id: str) -> Path:
+    """The lock of a run's journal; whoever has the turn may delete it."""
+    return folder / f"{run_id}.lock"
+
+
+def is_locked(file: IO[str], path: Path) -> bool:
+    """Locks a file, unless another has it, or deleted it since it was opened: then the lock would be on nothing."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False

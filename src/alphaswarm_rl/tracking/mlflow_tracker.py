@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,8 @@ _STATUS = {"completed": "FINISHED", "failed": "FAILED", "halted": "KILLED", "int
 #: What MLflow takes in one request.
 _MOST_METRICS, _MOST_PARAMS = 1000, 100
 _BAD_REQUEST = 400
+#: Characters of a name that a reason shows.
+_SHOWN = 60
 _NOT_IN_NAMES = re.compile(r"[^\w.\- /:]", re.ASCII)
 
 
@@ -45,6 +47,8 @@ class MlflowTracker(Tracker):
         self.knows = bool(found)
         self._id: str | None = found[0] if found else None
         self._points: list[Any] = []
+        #: Names of metrics that the server does not take, with the reason.
+        self._refused: dict[str, str] = {}
 
     def ready(self) -> None:
         """MLflow's client would try for long, and say it in many words."""
@@ -66,35 +70,32 @@ class MlflowTracker(Tracker):
     def params(self, params: Mapping[str, str]) -> None:
         """MLflow takes the same value again, and no other."""
         entities = [self._mlflow.entities.Param(_name(key), value) for key, value in params.items()]
-        for some in _batches(entities, _MOST_PARAMS):
-            with _accepted("params"):
-                self._client.log_batch(self._id, params=some)
+        self._tell("params", entities)
 
     def tags(self, tags: Mapping[str, str]) -> None:
         """Tags of the run."""
         entities = [self._mlflow.entities.RunTag(_name(key), value) for key, value in tags.items()]
-        for some in _batches(entities, _MOST_PARAMS):
-            with _accepted("tags"):
-                self._client.log_batch(self._id, tags=some)
+        self._tell("tags", entities)
 
     def metrics(self, number: int, time: int, step: int, values: Mapping[str, float]) -> None:
         """Points, sent by many."""
         metric = self._mlflow.entities.Metric
         self._points += [metric(_name(key), value, time, step) for key, value in values.items()]
         if len(self._points) >= _MOST_METRICS:
-            self.flush()
+            self._send_points()
 
     def artefact(self, artefact: Artefact) -> None:
         """Uploads it."""
-        if artefact.text is not None:
-            self._client.log_text(self._id, artefact.text, artefact.name)
-        elif artefact.files:
-            self._client.log_artifacts(self._id, str(artefact.path), artefact.name)
+        with self._accepted(f"the artefact {artefact.name}"):
+            if artefact.text is not None:
+                self._client.log_text(self._id, artefact.text, artefact.name)
+            elif artefact.files:
+                self._client.log_artifacts(self._id, str(artefact.path), artefact.name)
 
     def model(self, name: str, artefact: str, tags: Mapping[str, str]) -> None:
         """One version of a registered model per run."""
         exception = self._mlflow.exceptions.MlflowException
-        with _accepted(f"the model {name}"):
+        with self._accepted(f"the model {name}"):
             try:
                 self._client.create_registered_model(name)
             except exception as error:
@@ -109,14 +110,59 @@ class MlflowTracker(Tracker):
 
     def end(self, status: str, time: int) -> None:
         """Ends the run as it ended."""
-        self.flush()
-        self._client.set_terminated(self._id, _STATUS[status], end_time=time)
+        self._send_points()
+        with self._accepted("the end"):
+            self._client.set_terminated(self._id, _STATUS[status], end_time=time)
 
-    def flush(self) -> None:
-        """Sends points that wait."""
+    def flush(self) -> list[str]:
+        """Sends points that wait; gives the metrics that the server will never take."""
+        self._send_points()
+        refused, self._refused = self._refused, {}
+        return [f"the metric {_shown(name)}: {reason}" for name, reason in refused.items()]
+
+    def _send_points(self) -> None:
         for some in _batches(self._points, _MOST_METRICS):
-            self._client.log_batch(self._id, metrics=some)
+            self._refused |= self._send("metrics", some)
         self._points = []
+
+    def _tell(self, kind: str, entities: Sequence[Any]) -> None:
+        """Params or tags; those that the server will never take are `Unacceptable`, and it has the others."""
+        refused: dict[str, str] = {}
+        for some in _batches(entities, _MOST_PARAMS):
+            refused |= self._send(kind, some)
+        if refused:
+            reasons = (f"{_shown(name)}: {reason}" for name, reason in refused.items())
+            raise Unacceptable(f"{kind}: {'; '.join(reasons)}")
+
+    def _send(self, kind: str, entities: Sequence[Any]) -> dict[str, str]:
+        """Sends them together, and apart where that is a bad request; gives names that are never taken, and why."""
+        try:
+            with self._accepted(kind):
+                self._client.log_batch(self._id, **{kind: entities})
+        except Unacceptable as error:
+            if len(entities) == 1:
+                return {entities[0].key: str(error).removeprefix(f"{kind}: ")}
+        else:
+            return {}
+        refused: dict[str, str] = {}
+        for some in _apart(entities):
+            refused |= self._send(kind, some)
+        return refused
+
+    @contextmanager
+    def _accepted(self, what: str) -> Iterator[None]:
+        """What the server calls a bad request it will never take."""
+        requests = require("requests.exceptions", extra="mlflow")  # what uploads fail with
+        try:
+            yield
+        except (self._mlflow.exceptions.MlflowException, requests.HTTPError) as error:
+            # A run that was deleted meanwhile takes nothing at all; the tracker that is opened next makes it anew.
+            if _status_code(error) != _BAD_REQUEST or not self._is_active():
+                raise
+            raise Unacceptable(f"{what}: {error}") from error
+
+    def _is_active(self) -> bool:
+        return bool(self._client.get_run(self._id).info.lifecycle_stage == "active")
 
     def _experiment_id(self, name: str) -> str:
         experiment = self._client.get_experiment_by_name(name)
@@ -150,16 +196,23 @@ def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-@contextmanager
-def _accepted(what: str) -> Iterator[None]:
-    """What the server calls a bad request it will never take."""
-    exceptions = require("mlflow.exceptions", extra="mlflow")
-    try:
-        yield
-    except exceptions.MlflowException as error:
-        if error.get_http_status_code() != _BAD_REQUEST:
-            raise
-        raise Unacceptable(f"{what}: {error.message}") from error
+def _apart(entities: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    """By name, for most often that is what is wrong; one by one where they have the same."""
+    by_name: dict[str, list[Any]] = {}
+    for entity in entities:
+        by_name.setdefault(entity.key, []).append(entity)
+    return by_name.values() if len(by_name) > 1 else [[entity] for entity in entities]
+
+
+def _status_code(error: Any) -> int | None:
+    """What a server answered, by an error of MLflow or of requests."""
+    if hasattr(error, "get_http_status_code"):
+        return int(error.get_http_status_code())
+    return None if error.response is None else int(error.response.status_code)
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
 
 
 def _name(name: str) -> str:

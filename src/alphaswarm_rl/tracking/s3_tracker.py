@@ -49,11 +49,12 @@ class S3Tracker(LocalTracker):
         }
         self._merge("artefacts.json", {artefact.name: told})
 
-    def flush(self) -> None:
+    def flush(self) -> list[str]:
         """Sends what changed."""
         for name in list(self._unsent):
             self._send(self.folder / name, name)
             del self._unsent[name]
+        return []
 
     def _changed(self, name: str) -> None:
         self._unsent[name] = None

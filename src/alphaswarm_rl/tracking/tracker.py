@@ -102,8 +102,9 @@ class Tracker:
         """It ended: completed, failed, halted or interrupted."""
         raise NotImplementedError
 
-    def flush(self) -> None:
-        """What was told so far is where it belongs."""
+    def flush(self) -> list[str]:
+        """What was told so far is where it belongs; gives what it will never take of that, each with the reason."""
+        return []
 
     def close(self) -> None:
         """Nothing more is told for now."""

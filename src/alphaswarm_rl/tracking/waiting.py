@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from alphaswarm_rl.tracking.journal import (
     Journal,
     is_ended,
     journal_path,
+    lock_path,
     operations,
     read_state,
     turn,
@@ -69,14 +70,29 @@ def standing(folder: Path, run_id: str) -> Standing | None:
     )
 
 
-def end_for(folder: Path, run_id: str, status: str) -> None:
-    """Says the end in place of a run that could not: its process was killed."""
-    if not is_ended(journal_path(folder, run_id)):
-        journal = Journal(folder, run_id)
-        journal.append("end", status=status)
-        if journal.problem is not None:
-            raise TrackingError(f"the journal of run {run_id}", journal.problem, "Free some space.")
+def end_for(folder: Path, run_id: str, ended: Callable[[], str | None]) -> None:
+    """Says the end in place of a run that could not: its process was killed.
+
+    Args:
+        folder: Folder of the journals.
+        run_id: The run.
+        ended: How the run ended, None while it goes on; asked while nobody else can append to its journal.
+    """
+    if not journal_path(folder, run_id).exists():
+        return
+    journal = Journal(folder, run_id)
+    try:
+        journal.open()
+        status = None if is_ended(journal.path) else ended()
+        if status is not None:
+            journal.append("end", status=status)
         journal.close()
+    except BlockingIOError:
+        return  # the run itself appends: it goes on
+    except OSError as error:
+        journal.problem = str(error)
+    if journal.problem is not None:
+        raise TrackingError(f"the journal of run {run_id}", journal.problem, "Free some space.")
 
 
 def move(folder: Path, run_id: str, uri: str) -> None:
@@ -95,10 +111,14 @@ def move(folder: Path, run_id: str, uri: str) -> None:
 
 def forget(folder: Path, run_id: str) -> int:
     """Deletes the journal of a run that was removed; gives the bytes that are free. The tracker keeps what it has."""
-    freed = 0
-    for suffix in ("jsonl", "state.json", "lock"):
-        path = folder / f"{run_id}.{suffix}"
-        if path.exists():
-            freed += path.stat().st_size
-            path.unlink()
+    # The lock is the last: until then the turn is ours.
+    paths = [journal_path(folder, run_id), folder / f"{run_id}.state.json", lock_path(folder, run_id)]
+    if not any(path.exists() for path in paths):
+        return 0
+    with turn(folder, run_id) as ours:
+        if not ours:
+            raise TrackingError(f"run {run_id}", "another process delivers its journal", "Try again in a moment.")
+        freed = sum(path.stat().st_size for path in paths if path.exists())
+        for path in paths:
+            path.unlink(missing_ok=True)
     return freed

@@ -14,7 +14,7 @@ from typing import Any
 from alphaswarm_rl.core.errors import require
 from alphaswarm_rl.tracking.answering import Silent, refuse_silence
 from alphaswarm_rl.tracking.destination import Destination
-from alphaswarm_rl.tracking.tracker import Artefact, Tracker
+from alphaswarm_rl.tracking.tracker import Artefact, Tracker, Unacceptable
 
 _OWN_SERVER = "https://api.wandb.ai"
 _OFFLINE = ("offline", "dryrun", "disabled")
@@ -93,8 +93,9 @@ class WandbTracker(Tracker):
 
     def model(self, name: str, artefact: str, tags: Mapping[str, str]) -> None:
         """The artifact once more, as a model of that name."""
-        if artefact in self._artefacts:
-            self._log(self._artefacts[artefact], name, "model", tags)
+        if artefact not in self._artefacts:
+            raise Unacceptable(f"the model {name}: its artefact {artefact} was set aside")
+        self._log(self._artefacts[artefact], name, "model", tags)
 
     def end(self, status: str, time: int) -> None:
         """Ends it as it ended."""
