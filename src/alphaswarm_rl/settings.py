@@ -277,3 +277,9 @@ class Settings(FrozenModel):
         if self.ledger.url is not None and "db_path" not in self.registry.model_fields_set:
             return self.ledger.url
         return f"sqlite:///{self.below_home(self.registry.db_path)}"
+
+    @property
+    def registry_file(self) -> Path | None:
+        """The model registry's own file; None where it is in the ledger's database."""
+        own = self.registry_url != self.ledger.url
+        return self.below_home(self.registry.db_path) if own else None

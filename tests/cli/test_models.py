@@ -36,12 +36,23 @@ def test_the_table_says_what_the_command_says(name):
     assert command.name == name
 
 
-def test_nothing_is_there_at_first(rl):
+def test_nothing_is_there_at_first(rl, registry):
     assert rl("models", "list", "--json").json == []
     assert rl("models", "list").out == "there are no such models\n"
     answer = rl("models", "best", "--json")
     assert (answer.code, answer.error["type"]) == (2, "ModelError")
     assert "rl models validate" in answer.error["remedy"]
+
+
+def test_a_registry_that_is_not_there_is_not_made_by_looking(rl, home):
+    assert "there is no model registry at" in rl("models", "list").out
+    assert rl("models", "list", "--json").json == []
+    for verb in (("best",), ("show", 1), ("validate", 1), ("load", 1), ("promote", 1, *WHY), ("history", 1)):
+        answer = rl("models", *verb, "--registry-db", "typo.db", "--json")
+        assert (answer.code, answer.error["type"]) == (2, "ModelError")
+        assert "typo.db" in str(answer.error)
+        assert "--registry-db" in answer.error["remedy"]
+    assert not list(home.glob("*.db"))
 
 
 def test_list(rl, registry, three, tmp_path):
@@ -92,6 +103,17 @@ def test_best(rl, registry, three, tmp_path):
     assert rl("models", "best", "--env", "CartPole-v1", "--json").json["id"] == three[2].id
     assert rl("models", "best", "--scope", CARTPOLE.short, "--tag", "nightly", "--json").json["id"] == three[2].id
     assert f"{three[2].id}" in rl("models", "best", "--scope", CARTPOLE.short).out
+
+
+def test_validate_can_be_tried(rl, registry, three):
+    model = three[0].id
+    answer = rl("models", "validate", model, "--min-reward", 1000, "--dry-run", "--json")
+    assert (answer.code, answer.json["passed"]) == (1, False)
+    assert registry.get(model).validated
+    assert len(registry.validations(model)) == 1
+    registry.archive(three[1].id, because="a test")
+    answer = rl("models", "validate", three[1].id, "--json")
+    assert (answer.code, "archived: a test" in str(answer.error)) == (2, True)
 
 
 def test_validate(rl, registry, three):
@@ -190,6 +212,8 @@ def test_history(rl, registry, three):
 
 def test_another_registry_file(rl, three, tmp_path):
     other = tmp_path / "other.db"
+    with sqlite3.connect(other):
+        pass  # an empty file becomes a registry
     assert rl("models", "list", "--registry-db", other, "--json").json == []
     assert len(rl("models", "list", "--json").json) == 3
     with sqlite3.connect(other) as connection:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from alphaswarm_rl.models import ModelRegistry
+from alphaswarm_rl.models import ModelRegistry, gates
 from alphaswarm_rl.settings import Settings
 from tests.models.samples import settings_at
 from tests.postgres import database_url, new_database, new_postgres, postgres_server
 
-__all__ = ["alone", "database_url", "new_database", "new_postgres", "postgres_server", "registry"]
+__all__ = ["alone", "database_url", "new_database", "new_postgres", "own_gates", "postgres_server", "registry"]
 
 
 @pytest.fixture
@@ -25,3 +25,14 @@ def alone(settings: Settings) -> Iterator[ModelRegistry]:
     """A registry in a file of its own, as it is by default."""
     with ModelRegistry.open(settings) as registry:
         yield registry
+
+
+@pytest.fixture
+def own_gates() -> Iterator[None]:
+    """Forgets gates and profiles that a test registers."""
+    known, named = dict(gates._gates), dict(gates._profiles)
+    yield
+    gates._gates.clear()
+    gates._gates.update(known)
+    gates._profiles.clear()
+    gates._profiles.update(named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,6 @@ def see(alone: ModelRegistry, tmp_path: Path) -> Callable[..., Evidence]:
         return Evidence(alone.get(row.id), found, tuple(curve), dataclasses.replace(LIMITS, **limits), problem)
 
     return make
-
-
-@pytest.fixture
-def own_gates() -> Iterator[None]:
-    """Forgets gates and profiles that a test registers."""
-    known, named = dict(gates._gates), dict(gates._profiles)
-    yield
-    gates._gates.clear()
-    gates._gates.update(known)
-    gates._profiles.clear()
-    gates._profiles.update(named)
 
 
 def said(name: str, evidence: Evidence) -> Verdict:

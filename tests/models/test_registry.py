@@ -13,6 +13,7 @@ from sqlalchemy import text
 from alphaswarm_rl.core.errors import LedgerError, ModelError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.models import ModelRegistry, NewModel, Scope, verified_sha256
+from alphaswarm_rl.models.gates import Evidence, Verdict, gate, profile
 from alphaswarm_rl.models.statistics import lower_bound
 from tests.models.samples import CARTPOLE, ME, PENDULUM, add, checkpoint, evaluation, new_model
 
@@ -68,6 +69,52 @@ def test_another_file_at_the_same_place_archives_the_old_row(registry: ModelRegi
     assert registry.register(new_model(tmp_path / "model")).id not in (old.id, new.id)
     with pytest.raises(ModelError, match="champion"):
         registry.by_alias("champion")
+
+
+@pytest.mark.usefixtures("own_gates")
+def test_an_evaluation_and_what_gates_say_of_it_come_together(registry: ModelRegistry, tmp_path: Path) -> None:
+    row = add(registry, tmp_path / "model")
+    seen = []
+
+    @gate("watching")
+    def watching(evidence: Evidence) -> Verdict:
+        assert evidence.newest is not None
+        # Nobody sees the new evaluation while its gates are at work: the model stays the one that passed.
+        seen.append((evidence.newest.mean_reward, evidence.model.mean_reward, registry.has_passed(row.id)))
+        return Verdict("watching", True, "seen", None, None)
+
+    profile("watched", "watching")
+    stored = registry.validate(row.id, evaluation=evaluation(120.0), profile="watched")
+    assert seen == [(120.0, 120.0, True)]
+    assert stored.evaluation_id == registry.evaluations(row.id)[-1].id
+    assert (registry.get(row.id).mean_reward, registry.has_passed(row.id)) == (120.0, True)
+    assert [its.mean_reward for its in registry.evaluations(row.id)] == [100.0, 120.0]
+
+
+def test_a_validation_that_is_tried_leaves_nothing(registry: ModelRegistry, tmp_path: Path) -> None:
+    row = add(registry, tmp_path / "model")
+    tried = registry.validate(row.id, evaluation=evaluation(None), dry_run=True)
+    assert not tried.passed
+    assert registry.get(row.id) == row
+    assert len(registry.evaluations(row.id)) == len(registry.validations(row.id)) == 1
+
+
+@pytest.mark.usefixtures("own_gates")
+def test_an_evaluation_that_overtakes_is_judged_too(registry: ModelRegistry, tmp_path: Path) -> None:
+    row = add(registry, tmp_path / "model")
+    seen = []
+
+    @gate("overtaken")
+    def overtaken(evidence: Evidence) -> Verdict:
+        seen.append([its.mean_reward for its in evidence.evaluations])
+        if len(seen) == 1:
+            registry.add_evaluation(row.id, evaluation(7.0))
+        return Verdict("overtaken", True, "seen", None, None)
+
+    profile("overtaken", "overtaken")
+    registry.validate(row.id, evaluation=evaluation(120.0), profile="overtaken")
+    assert seen == [[100.0, 120.0], [100.0, 7.0, 120.0]]
+    assert [its.mean_reward for its in registry.evaluations(row.id)] == seen[-1]
 
 
 def test_an_evaluation_fills_the_row(registry: ModelRegistry, tmp_path: Path) -> None:

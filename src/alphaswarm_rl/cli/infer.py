@@ -156,7 +156,7 @@ def _serve(session: Session, wanted: _Wanted, episodes: int | None, deterministi
 
     scope = None
     if wanted.scope is not None:
-        with ModelRegistry.open(settings) as registry:
+        with ModelRegistry.open(settings, make=False) as registry:
             scope = registry.scope(wanted.scope)
     with PolicyServer.open(
         settings,

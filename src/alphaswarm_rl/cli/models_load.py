@@ -29,7 +29,7 @@ def load(session: Session, model_id: int, unvalidated: bool) -> None:
     from alphaswarm_rl.models.registry import ModelRegistry
     from alphaswarm_rl.runtime.model_loading import load_model, model_by_id
 
-    with ModelRegistry.open(settings) as registry:
+    with ModelRegistry.open(settings, make=False) as registry:
         row = model_by_id(registry, model_id, unvalidated=unvalidated)
     with closing(load_model(row, settings)) as policy:
         document = {

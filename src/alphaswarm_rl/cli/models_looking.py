@@ -63,6 +63,10 @@ def list_models(
     """
     from alphaswarm_rl.models import ModelRegistry
 
+    file = session.settings.registry_file
+    if file is not None and not file.exists():
+        session.answer([], [f"there is no model registry at {file} yet"])
+        return
     with ModelRegistry.open(session.settings) as registry:
         found = registry.list(
             validated=True if validated else None,
@@ -88,7 +92,7 @@ def show(session: Session, model: int) -> None:
     """
     from alphaswarm_rl.models import ModelRegistry
 
-    with ModelRegistry.open(session.settings) as registry:
+    with ModelRegistry.open(session.settings, make=False) as registry:
         row = registry.get(model)
         aliases, evaluations, validations = (
             registry.aliases(model),
@@ -124,7 +128,7 @@ def best(session: Session, env_id: str | None, algorithm: str | None, tag: str |
     """
     from alphaswarm_rl.models import ModelRegistry
 
-    with ModelRegistry.open(session.settings) as registry:
+    with ModelRegistry.open(session.settings, make=False) as registry:
         wanted = None if scope is None else registry.scope(scope)
         found = registry.best(wanted, env_id=env_id, algorithm=algorithm, tag=tag)
         if found is None:
@@ -148,7 +152,7 @@ def history(session: Session, model: int) -> None:
     """
     from alphaswarm_rl.models import ModelRegistry
 
-    with ModelRegistry.open(session.settings) as registry:
+    with ModelRegistry.open(session.settings, make=False) as registry:
         evaluations = registry.evaluations(model)
         validations = registry.validations(model)
         promotions = registry.promotions(model)

@@ -55,7 +55,7 @@ def promote(session: Session, model: int, to: Status, alias: str | None, reason:
     from alphaswarm_rl.models import ModelRegistry
     from alphaswarm_rl.telemetry.telling import telling
 
-    with telling(session.settings), ModelRegistry.open(session.settings) as registry:
+    with telling(session.settings), ModelRegistry.open(session.settings, make=False) as registry:
         _answer(session, registry.promote(model, to=to, who=who or getpass.getuser(), why=reason, alias=alias))
 
 
@@ -76,7 +76,7 @@ def rollback(session: Session, where: str | None, reason: str, who: str | None) 
     from alphaswarm_rl.models import ModelRegistry
     from alphaswarm_rl.telemetry.telling import telling
 
-    with telling(session.settings), ModelRegistry.open(session.settings) as registry:
+    with telling(session.settings), ModelRegistry.open(session.settings, make=False) as registry:
         _answer(session, registry.rollback(_place(registry, where), who=who or getpass.getuser(), why=reason))
 
 
@@ -97,7 +97,7 @@ def protect(session: Session, model: int, off: bool, reason: str, who: str | Non
     from alphaswarm_rl.models import ModelRegistry
     from alphaswarm_rl.telemetry.telling import telling
 
-    with telling(session.settings), ModelRegistry.open(session.settings) as registry:
+    with telling(session.settings), ModelRegistry.open(session.settings, make=False) as registry:
         _answer(session, registry.protect(model, not off, who=who or getpass.getuser(), why=reason))
 
 

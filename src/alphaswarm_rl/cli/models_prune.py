@@ -38,7 +38,7 @@ def prune(session: Session, dry_run: bool, who: str | None) -> None:
 
     settings = session.settings
     keep, age = settings.registry.keep_top_n, settings.registry.max_age
-    with telling(settings), Ledger.open(settings) as ledger, ModelRegistry.open(settings) as registry:
+    with telling(settings), Ledger.open(settings) as ledger, ModelRegistry.open(settings, make=False) as registry:
         live = [run.id for run in ledger.runs(target="train", limit=None) if run.status in _LIVE]
         if dry_run:
             gone, deleted = registry.plan_prune(keep_top_n=keep, max_age_days=age, spared=live), []

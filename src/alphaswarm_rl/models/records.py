@@ -45,31 +45,30 @@ def register(engine: Engine, model: NewModel) -> ModelRow:
         return queries.get(connection, added.inserted_primary_key[0])
 
 
-def add_evaluation(engine: Engine, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
+def add_evaluation(connection: Connection, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
     """Stores an evaluation, and its figures in the model's row: the newest one counts.
 
     The model is not validated any more until a validation has seen it.
     """
     values = _checked_evaluation(model_id, evaluation)
-    with write(engine) as connection:
-        lock_table(connection, models.name)
-        queries.get(connection, model_id)
-        added = connection.execute(evaluations.insert().values(values))
-        assert added.inserted_primary_key is not None
-        stored = connection.execute(select(evaluations).where(evaluations.c.id == added.inserted_primary_key[0]))
-        columns = {
-            "mean_reward": values["mean_reward"],
-            "std_reward": values["std_reward"],
-            "mean_episode_length": values["mean_episode_length"],
-            "lower_bound": values["lower_bound"],
-            "eval_episodes": values["episodes"],
-            "eval_seed": values["seed"],
-            "eval_window_start": values["window_start"],
-            "eval_window_end": values["window_end"],
-            "validated": False,
-        }
-        connection.execute(update(models).where(models.c.id == model_id).values(columns))
-        return EvaluationRow.of(stored.mappings().one())
+    lock_table(connection, models.name)
+    queries.get(connection, model_id)
+    added = connection.execute(evaluations.insert().values(values))
+    assert added.inserted_primary_key is not None
+    stored = connection.execute(select(evaluations).where(evaluations.c.id == added.inserted_primary_key[0]))
+    columns = {
+        "mean_reward": values["mean_reward"],
+        "std_reward": values["std_reward"],
+        "mean_episode_length": values["mean_episode_length"],
+        "lower_bound": values["lower_bound"],
+        "eval_episodes": values["episodes"],
+        "eval_seed": values["seed"],
+        "eval_window_start": values["window_start"],
+        "eval_window_end": values["window_end"],
+        "validated": False,
+    }
+    connection.execute(update(models).where(models.c.id == model_id).values(columns))
+    return EvaluationRow.of(stored.mappings().one())
 
 
 def evaluations_of(connection: Connection, model_id: int) -> list[EvaluationRow]:

@@ -9,6 +9,7 @@ from typing import Self, TypeAlias
 
 from sqlalchemy import Engine
 
+from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db import schema as ledger_schema
 from alphaswarm_rl.db.engine import lock_table, open_engine, read, write
 from alphaswarm_rl.models import places, promotion, queries, records, retention, validation
@@ -56,13 +57,19 @@ class ModelRegistry:
         self.profile = profile
 
     @classmethod
-    def open(cls, settings: Settings) -> Self:
+    def open(cls, settings: Settings, *, make: bool = True) -> Self:
         """The registry of these settings. A new file gets its tables, one of the original SQL what it lacks.
+
+        Args:
+            settings: Where it is.
+            make: Whether a file that is not there is made; who only looks for models is told of a wrong path instead.
 
         Raises:
             LedgerError: The database cannot be used.
-            ModelError: It has a table `models` that is somebody else's.
+            ModelError: It has a table `models` that is somebody else's, or is not there and shall not be made.
         """
+        if not make:
+            _refuse_absent(settings)
         engine = open_engine(settings.registry_url)
         try:
             if settings.registry_url == settings.database_url:
@@ -101,20 +108,37 @@ class ModelRegistry:
 
     def add_evaluation(self, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
         """Stores an evaluation; its figures are the model's from now on, which is not validated until it is judged."""
-        return records.add_evaluation(self.engine, model_id, evaluation)
+        with write(self.engine) as connection:
+            return records.add_evaluation(connection, model_id, evaluation)
 
     def validate(
-        self, model_id: int, *, curve: Sequence[tuple[float, float]] = (), profile: str | None = None
+        self,
+        model_id: int,
+        *,
+        evaluation: NewEvaluation | None = None,
+        curve: Sequence[tuple[float, float]] = (),
+        profile: str | None = None,
+        dry_run: bool = False,
     ) -> ValidationRow:
         """Puts a model through the gates and stores what they said; it is validated when all passed.
 
         Args:
             model_id: The model.
+            evaluation: A new evaluation, stored together with what the gates say of it: nobody sees one without the
+                other, so a model that is served and passes again is never missing.
             curve: The training curve until the model: transitions and return, a point per episode.
             profile: Other gates than those of the settings.
+            dry_run: Whether nothing is stored.
         """
-        name = profile or self.profile
-        return validation.validate(self.engine, model_id, curve=curve, profile=name, limits=self.limits)
+        return validation.validate(
+            self.engine,
+            model_id,
+            evaluation=evaluation,
+            curve=curve,
+            profile=profile or self.profile,
+            limits=self.limits,
+            dry_run=dry_run,
+        )
 
     def check_profile(self, profile: str | None = None) -> None:
         """Refuses a profile that is not there, or names a gate that is not; a ModelError proposes the nearest."""
@@ -310,6 +334,16 @@ class ModelRegistry:
         for entry in entries:
             _logged(entry)
         return gone
+
+
+def _refuse_absent(settings: Settings) -> None:
+    path = settings.registry_file
+    if path is not None and not path.exists():
+        raise ModelError(
+            f"the model registry {path}",
+            "there is no such file",
+            "A run that trains makes it. Another one is named with --registry-db.",
+        )
 
 
 def _logged(row: PromotionRow) -> PromotionRow:

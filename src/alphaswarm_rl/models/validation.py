@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.models import queries
 from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.gates import Evidence, Limits, gates_of, judge
-from alphaswarm_rl.models.records import evaluations_of
-from alphaswarm_rl.models.rows import ModelRow, ValidationRow, Verdict
+from alphaswarm_rl.models.records import add_evaluation, evaluations_of
+from alphaswarm_rl.models.rows import EvaluationRow, ModelRow, NewEvaluation, ValidationRow, Verdict
 from alphaswarm_rl.models.statistics import thinned
 from alphaswarm_rl.models.tables import models, validations
 
@@ -26,7 +26,14 @@ _POINTS = 400
 
 
 def validate(
-    engine: Engine, model_id: int, *, curve: Sequence[tuple[float, float]], profile: str, limits: Limits
+    engine: Engine,
+    model_id: int,
+    *,
+    evaluation: NewEvaluation | None,
+    curve: Sequence[tuple[float, float]],
+    profile: str,
+    limits: Limits,
+    dry_run: bool,
 ) -> ValidationRow:
     """Runs the gates of a profile; the model is validated when all pass, and is not any more when one fails."""
     gates_of(profile)  # a wrong name is told before a large file is read
@@ -34,15 +41,40 @@ def validate(
     with read(engine) as connection:
         problem = _file_problem(queries.get(connection, model_id))
     while True:
-        with read(engine) as connection:
-            model, known = queries.get(connection, model_id), evaluations_of(connection, model_id)
+        before, model, known = _known(engine, model_id, evaluation)
         # Gates may take their time, so nobody waits for them; if they are overtaken by an evaluation they judge again.
         evidence = Evidence(model, tuple(known), points, limits, problem)
         verdicts = judge(profile, evidence)
         with write(engine) as connection:
             lock_table(connection, models.name)
-            if evaluations_of(connection, model_id) == known:
-                return _stored(connection, profile, evidence, verdicts)
+            if evaluations_of(connection, model_id) != before:
+                continue
+            with connection.begin_nested() as attempt:
+                if evaluation is not None:
+                    added = add_evaluation(connection, model_id, evaluation)
+                    evidence = replace(evidence, evaluations=(*before, added))
+                row = _stored(connection, profile, evidence, verdicts)
+                if dry_run:
+                    attempt.rollback()
+            return row
+
+
+def _known(
+    engine: Engine, model_id: int, evaluation: NewEvaluation | None
+) -> tuple[list[EvaluationRow], ModelRow, list[EvaluationRow]]:
+    """The evaluations that are there, and the model and its evaluations as they are with the new one."""
+    if evaluation is None:
+        with read(engine) as connection:
+            there = evaluations_of(connection, model_id)
+            return there, queries.get(connection, model_id), there
+    # The database itself says how the rows will be; nobody else sees them yet.
+    with write(engine) as connection:
+        there = evaluations_of(connection, model_id)
+        with connection.begin_nested() as attempt:
+            add_evaluation(connection, model_id, evaluation)
+            found = there, queries.get(connection, model_id), evaluations_of(connection, model_id)
+            attempt.rollback()
+    return found
 
 
 def _stored(connection: Connection, profile: str, evidence: Evidence, verdicts: tuple[Verdict, ...]) -> ValidationRow:

@@ -33,7 +33,7 @@ def evaluate_model(
     """
     if not settings.registry.enable:
         raise OptionError("the model registry", "it is switched off", "Leave registry.enable as it is: true.")
-    with ModelRegistry.open(settings) as registry:
+    with ModelRegistry.open(settings, make=False) as registry:
         row = registry.get(model_id)
         if row.archived:
             raise ModelError(

@@ -116,11 +116,11 @@ class ModelObserver(RunObserver):
         evaluation, metrics = judged.evaluation, judged.evaluation.metrics
         # An episode that is played again is no further evidence.
         returns = np.array(evaluation.distinct)
-        # First: between the evaluation and its validation the model is not validated, so nothing long comes there.
         curve = [] if row.run_id is None else training_curve(self._watched.ledger, row.run_id, row.total_timesteps)
-        self._registry.add_evaluation(
+        validation = self._registry.validate(
             row.id,
-            NewEvaluation(
+            curve=curve,
+            evaluation=NewEvaluation(
                 episodes=len(returns),
                 mean_reward=float(returns.mean()),
                 std_reward=float(returns.std()),
@@ -136,7 +136,6 @@ class ModelObserver(RunObserver):
                 metrics=metrics,
             ),
         )
-        validation = self._registry.validate(row.id, curve=curve)
         self._watched.bus.emit(
             "model.validated",
             model_id=row.id,

@@ -115,7 +115,7 @@ class PolicyServer:
         with ExitStack() as undo:
             ledger = undo.enter_context(Ledger.open(settings))
             refuse_if_halted(ledger, None)
-            registry = undo.enter_context(ModelRegistry.open(settings))
+            registry = undo.enter_context(ModelRegistry.open(settings, make=False))
             if model_id is not None:
                 rows = [model_by_id(registry, model_id, unvalidated=unvalidated, scope=scope)]
             elif alias is not None:

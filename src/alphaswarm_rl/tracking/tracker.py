@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ def manifest_sha256(folder: Path) -> str | None:
         return None
 
 
-class Tracker:
+class Tracker(ABC):
     """Is told of one run, in order; to be told something twice changes nothing.
 
     Any error but `Unacceptable` means: not now.
@@ -59,9 +60,10 @@ class Tracker:
     #: Whether it knows the run; one that forgot it is told everything again.
     knows = True
 
-    def ready(self) -> None:
+    def ready(self) -> None:  # noqa: B027  (plain files always are)
         """Raises where it is of no use to tell it anything now."""
 
+    @abstractmethod
     def begin(self, name: str, time: int) -> str | None:
         """The run begins or goes on; gives the tracker's own id of it.
 
@@ -69,16 +71,16 @@ class Tracker:
             name: What it is called.
             time: When, in milliseconds since 1970.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def params(self, params: Mapping[str, str]) -> None:
         """What the run was asked for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tags(self, tags: Mapping[str, str]) -> None:
         """What it can be found by."""
-        raise NotImplementedError
 
+    @abstractmethod
     def metrics(self, number: int, time: int, step: int, values: Mapping[str, float]) -> None:
         """What was measured.
 
@@ -88,23 +90,22 @@ class Tracker:
             step: Transitions that the policy had learnt from.
             values: Finite numbers by name.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def artefact(self, artefact: Artefact) -> None:
         """What it made; another one of the same name takes its place."""
-        raise NotImplementedError
 
+    @abstractmethod
     def model(self, name: str, artefact: str, tags: Mapping[str, str]) -> None:
         """An artefact that was told before is a version of the model of that name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, status: str, time: int) -> None:
         """It ended: completed, failed, halted or interrupted."""
-        raise NotImplementedError
 
     def flush(self) -> list[str]:
         """What was told so far is where it belongs; gives what it will never take of that, each with the reason."""
         return []
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (not every tracker is open)
         """Nothing more is told for now."""
