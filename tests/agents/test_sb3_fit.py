@@ -60,8 +60,11 @@ def test_an_environment_that_does_not_fit(alias, world, kwargs, why):
 @pytest.mark.parametrize(
     ("alias", "kwargs", "why"),
     [
-        ("ppo", {"encoder": "transformer"}, "not there yet"),
-        ("ppo", {"encoder": "custom"}, "not there yet"),
+        ("ppo", {"encoder": "transfomer"}, "Did you mean 'transformer'.*'mlp' and 'cnn'"),
+        ("ppo", {"encoder": {"class": "transformer", "kwargs": {"heds": 2}}}, "unknown key 'heds'"),
+        ("ppo", {"encoder": "transformer", "policy_type": "CnnPolicy"}, "contradiction"),
+        ("ppo", {"encoder": "recurrent", "policy_type": "MultiInputPolicy"}, "contradiction"),
+        ("ppo", {"encoder": {"class": "recurrent", "kwargs": {"features_dim": 3}}, "embed_dim": 4}, "embed_dim"),
         ("ppo", {"embed_dim": 32}, "no effect without an encoder"),
         ("ppo", {"policy_type": "CnnPolicy", "encoder": "mlp"}, "contradiction"),
         ("ppo", {"batch_size": 1}, "at least 2"),

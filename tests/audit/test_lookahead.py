@@ -41,6 +41,7 @@ KWARGS: dict[tuple[str, str], dict[str, Any]] = {
     ("env", "stock_portfolio"): {"lookback": 5},
     ("policy", "minimum_variance"): {"lookback": 10, "rebalance_bars": 3},
     ("policy", "mean_variance"): {"lookback": 10, "rebalance_bars": 3},
+    ("policy", "frozen"): {"model": 1},
 }
 MARGIN = {"margin": {"initial": 0.5}, "action": {"class": "softmax_weights"}}
 #: What looks ahead by its nature, and says so.
@@ -124,6 +125,20 @@ def test_environments_are_blind(alias, fill):
     )
 
 
+class Trained:
+    """What a frozen policy is handed: here one that acts by the observation alone."""
+
+    def __init__(self, env):
+        self.observation_space, self.action_space = env.single_observation_space, env.single_action_space
+
+    def seed(self, seed, env):
+        pass
+
+    def act(self, observation, episode_start, *, deterministic, masks):
+        assert deterministic
+        return np.tanh(observation[:, : self.action_space.shape[0]])
+
+
 @kinds("policy")
 def test_policies_are_blind(alias):
     panel, bar = panel_for(), 40
@@ -133,7 +148,14 @@ def test_policies_are_blind(alias):
         observation, _ = env.reset()
         policy = build_from_config(ref("policy", alias), kind="policy")
         runner = policy.build(
-            PolicyRequest(env.single_observation_space, env.single_action_space, num_envs=1, seed=0, env=env)
+            PolicyRequest(
+                env.single_observation_space,
+                env.single_action_space,
+                num_envs=1,
+                seed=0,
+                env=env,
+                load_policy=lambda _, env=env: Trained(env),
+            )
         )
         taken = []
         for _ in range(env.plan.first_bar, bar + 1):

@@ -18,6 +18,7 @@ REQUIRED = {
     ("env", "anytrading"): {"task": "stocks"},
     ("env", "gymnasium"): {"id": "CartPole-v1"},
     ("agent", "policy"): {"policy": {"class": "random"}},
+    ("policy", "frozen"): {"run": "0" * 32},
     ("observation", "stacked"): {"parts": [{"class": "portfolio_state"}]},
     ("reward", "composite"): {"terms": [{"class": "pnl"}]},
     ("termination", "risk_breach"): {"max_gross": 1.0},

@@ -11,7 +11,7 @@ from sqlalchemy.exc import StatementError
 
 from alphaswarm_rl.core.errors import LedgerError, RunError
 from alphaswarm_rl.db.engine import write
-from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger import FamilyCount, Ledger
 from alphaswarm_rl.ledger.process import this_process
 from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.settings import Settings
@@ -195,3 +195,15 @@ def test_a_moment_of_any_zone_comes_back_as_the_same_moment_in_utc(ledger: Ledge
 def test_a_moment_without_a_zone_is_refused(ledger: Ledger) -> None:
     with pytest.raises(StatementError, match="has no time zone"):
         new_run(ledger, started_at=datetime(2024, 1, 1))
+
+
+def test_a_family_counts_its_training_runs_and_how_many_differ(ledger: Ledger) -> None:
+    assert ledger.count_family("cartpole") == FamilyCount("cartpole", 0, 0)
+    first = new_run(ledger)
+    new_run(ledger)
+    new_run(ledger, exec_hash="e" * 64)
+    new_run(ledger, target="replay", exec_hash="d" * 64)
+    new_run(ledger, family="another")
+    ledger.finish_run(first.id, "failed")
+    ledger.mark_removed(first.id)
+    assert ledger.count_family("cartpole") == FamilyCount("cartpole", runs=3, specs=2)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alphaswarm_rl.core import counter_rng
-from alphaswarm_rl.market.counter_rng_torch import seed_words, uniform
+from alphaswarm_rl.market.counter_rng_torch import block, seed_words, uniform
 
 _WORD = 2**32 - 1
 words = st.integers(0, _WORD)
@@ -29,6 +29,14 @@ def test_one_number_may_stand_for_all_second_keys():
     assert torch.equal(
         uniform(seed_words(7), first, 0, 0, 3), uniform(seed_words(7), first, torch.zeros_like(first), 0, 3)
     )
+
+
+def test_a_block_is_two_of_the_numbers_and_may_differ_from_key_to_key():
+    first, second, numbers = torch.arange(4), torch.tensor([5, 6, 7, 8]), torch.tensor([3, 0, 1, 2])
+    expected = uniform(seed_words(7), first, second, 2, 8)
+    found = block(seed_words(7), first, second, numbers, 2)
+    for half in (0, 1):
+        assert torch.equal(found[half], expected.gather(1, (2 * numbers + half)[:, None])[:, 0])
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64])

@@ -126,7 +126,7 @@ def full_catalogue(monkeypatch):
         (kinds.DataPipeline, "d"),
         (kinds.Ensembler, "e"),
         (kinds.TrajectoryStore, "s"),
-        (kinds.AdvantageEstimator, "v"),
+        (kinds.BaseAdvantageEstimator, "v"),
     ):
         type(base)(
             f"Scratch{alias}",
@@ -256,6 +256,7 @@ def test_every_parameter_of_every_component_is_part_of_the_canonical_form(cls):
         "medallion_replay": {"table": "silver.bars", "as_of": "2024-01-01"},
         "replay": {"spec_hash": "0" * 64},
         "frame": {"name": "bars"},
+        "frozen": {"run": "0" * 32},
         "stacked": {"parts": [{"class": "portfolio_state"}]},
         "composite": {"terms": [{"class": "pnl"}]},
         "risk_breach": {"max_gross": 1.5},

@@ -104,9 +104,24 @@ def test_a_component_of_a_kind_that_is_not_there_is_refused():
         load(f"{MINIMAL}ensembler: {{spec: {{class: x}}}}")
 
 
-def test_nested_components_of_kinds_that_are_not_there_are_refused():
-    with pytest.raises(SpecError, match="not there yet"):
-        load(MINIMAL + "training: {advantage: {class: ReinforcePlusPlusAdvantage}}")
+def test_an_advantage_estimator_is_refused_where_the_agent_takes_none():
+    spec = load(MINIMAL + "training: {advantage: {class: ReinforcePlusPlusAdvantage}}")
+    with pytest.raises(SpecError, match="agent 'ppo' takes no advantage estimator") as caught:
+        refuse_absent(spec)
+    assert "training.advantage" in caught.value.what
+    assert "Leave it out" in caught.value.remedy
+
+
+def test_an_advantage_estimator_has_one_hash_by_alias_and_by_its_former_module():
+    short = load(MINIMAL + "training: {advantage: {class: reinforce_plus_plus}}")
+    long = """
+training:
+  advantage:
+    class: ReinforcePlusPlusAdvantage
+    module_path: alphaswarm.rl.advantage.reinforce_plus_plus
+    kwargs: {minus_baseline: true, global_normalization: true, leave_one_out: true}
+"""
+    assert load(MINIMAL + long).spec_hash == short.spec_hash
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,17 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from gymnasium import Space, spaces
 
-from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, PolicyRequest, PolicyRunner, State, TrainingHooks
+from alphaswarm_rl.agents.observation_arrays import from_arrays, to_arrays
+from alphaswarm_rl.agents.stepping import goes_on
+from alphaswarm_rl.core.contracts import (
+    AgentRequest,
+    AnyVectorEnv,
+    PolicyRequest,
+    PolicyRunner,
+    State,
+    TrainingHooks,
+)
 from alphaswarm_rl.core.errors import CheckpointError
 from alphaswarm_rl.core.kinds import Policy
 from alphaswarm_rl.core.seeding import derived_seed
@@ -30,6 +38,7 @@ def build_policy_learner(policy: Policy, request: AgentRequest) -> PolicyLearner
                 num_envs=env.num_envs,
                 seed=seed,
                 env=env,
+                load_policy=request.load_policy,
             )
         )
 
@@ -44,19 +53,22 @@ class PolicyLearner:
     runner is state: predictions depend on their seed and on the predictions made since.
 
     After `set_state`, `train` goes on from the saved observation without a reset, provided that the environment offers
-    `set_state` as well (and so was restored by whoever restored this); any other environment is reset.
+    `set_state` as well (and so was restored by whoever restored this); any other environment is reset. So is every one
+    where the policy cannot go on bit for bit: a trained policy's draws are no part of its state.
     """
 
-    resume: Literal["exact", "approximate"] = "exact"
     rollout_transitions: int | None = None
 
     def __init__(self, build: Callable[[int, AnyVectorEnv], PolicyRunner], seed: int, env: AnyVectorEnv) -> None:
         self.timesteps = 0
         self._build = build
         self._training = build(derived_seed(seed, "policy", "train"), env)
+        self.resume: Literal["exact", "approximate"] = getattr(self._training, "resume", "exact")
         self.seed_predictions(derived_seed(seed, "policy", "predict"), env)
         self._observation_space = env.single_observation_space
         self._observation: Any = None
+        #: Where the observation is the first of an episode; policies that remember are told.
+        self._starts = np.ones(env.num_envs, np.bool_)
         self._restored = False
 
     @property
@@ -70,13 +82,20 @@ class PolicyLearner:
 
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Steps until `timesteps` reaches `total_timesteps` or a halt; the state is whole after every step."""
-        if self._observation is None or (self._restored and not hasattr(env, "set_state")):
+        restored = goes_on(env) and self.resume == "exact"
+        if self._observation is None or (self._restored and not restored):
             self._observation, _ = env.reset()
+            self._starts = np.ones(env.num_envs, np.bool_)
         self._restored = False
         whole_at = self.timesteps
+        episodic = _remembers(self._training)
+        legal = getattr(env, "action_masks", None) if episodic else None
         while self.timesteps < total_timesteps:
-            actions = self._training.act(self._observation, deterministic=False)
-            self._observation, *_ = env.step(actions)
+            masks = None if legal is None else legal()
+            actions = _act(self._training, self._observation, self._starts, deterministic=False, masks=masks)
+            self._observation, _, terminated, truncated, _ = env.step(actions)
+            if episodic:
+                self._starts = np.asarray(terminated | truncated)
             self.timesteps += env.num_envs
             if hooks.should_halt():
                 break
@@ -89,22 +108,24 @@ class PolicyLearner:
     def predict(
         self, observation: Any, memory: Any, episode_start: Array, *, deterministic: bool, masks: Any = None
     ) -> tuple[Array, Any]:
-        """The policy's actions; it has no memory, and knows no masks."""
-        return self._predicting.act(observation, deterministic=deterministic), None
+        """The policy's actions; one that has a memory keeps it itself, and others are told neither starts nor masks."""
+        return _act(self._predicting, observation, episode_start, deterministic=deterministic, masks=masks), None
 
     def get_state(self) -> State:
         """The policy's state, the counter and the last observation."""
         policy = self._training.get_state()
         arrays = policy.prefixed("policy")
         if self._observation is not None:
-            arrays |= _flatten(self._observation, "observation")
+            arrays |= to_arrays(self._observation, "observation")
+        if _remembers(self._training):
+            arrays["starts"] = self._starts.copy()
         return State(arrays, {"timesteps": self.timesteps, "policy": policy.data})
 
     def set_state(self, state: State) -> None:
         """Continues from there."""
         arrays = {name.removeprefix("policy/"): a for name, a in state.arrays.items() if name.startswith("policy/")}
         seen = any(name.partition("/")[0] == "observation" for name in state.arrays)
-        observation = _unflatten(self._observation_space, state.arrays, "observation") if seen else None
+        observation = from_arrays(self._observation_space, state.arrays, "observation") if seen else None
         try:
             timesteps, policy = int(state.data["timesteps"]), State(arrays, dict(state.data["policy"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -114,27 +135,19 @@ class PolicyLearner:
         self._training.set_state(policy)
         self.timesteps = timesteps
         self._observation = observation
+        self._starts = np.array(state.arrays.get("starts", self._starts), np.bool_)
         self._restored = True
 
 
-def _flatten(observation: Any, name: str) -> dict[str, Array]:
-    if isinstance(observation, dict):
-        return {key: a for part, item in observation.items() for key, a in _flatten(item, f"{name}/{part}").items()}
-    if isinstance(observation, tuple):
-        return {key: a for part, item in enumerate(observation) for key, a in _flatten(item, f"{name}/{part}").items()}
-    return {name: np.array(observation)}
+def _remembers(runner: Any) -> bool:
+    """Whether a policy wants to know where episodes start: it is an `EpisodicRunner`."""
+    return hasattr(runner, "act_in_episodes")
 
 
-def _unflatten(space: Space[Any], arrays: dict[str, Array], name: str) -> Any:
-    if isinstance(space, spaces.Dict):
-        return {part: _unflatten(item, arrays, f"{name}/{part}") for part, item in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(_unflatten(item, arrays, f"{name}/{part}") for part, item in enumerate(space.spaces))
-    array = arrays.get(name)
-    if array is None or array.shape[1:] != space.shape:
-        raise CheckpointError(
-            "the state of agent 'policy'",
-            f"its {name} does not fit the observation space {space}",
-            "Load a checkpoint of the same environment.",
-        )
-    return np.array(array)
+def _act(runner: Any, observation: Any, starts: Array, *, deterministic: bool, masks: Any) -> Array:
+    acted: Array
+    if _remembers(runner):
+        acted = runner.act_in_episodes(observation, starts, deterministic=deterministic, masks=masks)
+    else:
+        acted = runner.act(observation, deterministic=deterministic)
+    return acted

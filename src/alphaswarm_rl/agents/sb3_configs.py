@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, model_validator
 from pydantic_core import PydanticCustomError
 
-from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.agents.encoder_field import DEFAULT_EMBED_DIM, Encoder
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.core.refs import ComponentRef
 
-DEFAULT_EMBED_DIM = 64
 Layers = tuple[PositiveInt, ...]
 
 
@@ -47,41 +46,33 @@ class SB3Config(ComponentConfig):
 class NetworkConfig(SB3Config):
     """Parameters of algorithms whose features extractor can be chosen."""
 
-    encoder: str | None = Field(
+    encoder: Encoder = Field(
         None,
         description="Network before the layers: null is the policy type's own, `mlp` flattens and embeds, `cnn` is the "
-        "Nature CNN for images; any other name is a policy_backbone of the catalogue.",
+        "Nature CNN for images; any other name, or a reference {class, kwargs}, is a policy_backbone of the catalogue.",
     )
-    embed_dim: PositiveInt = Field(DEFAULT_EMBED_DIM, description="Output width of the encoder.")
+    embed_dim: PositiveInt = Field(
+        DEFAULT_EMBED_DIM, description="Output width of the encoder; a backbone's own features_dim goes before it."
+    )
     gamma: float = Field(0.99, ge=0, le=1, description="Discount per step.")
-
-    @field_validator("encoder")
-    @classmethod
-    def _known_encoder(cls, value: str | None) -> str | None:
-        if value in (None, "mlp", "cnn"):
-            return value
-        try:
-            found = catalogue.get("policy_backbone", value)
-        except AlphaSwarmError as error:
-            raise PydanticCustomError(
-                "component", "{text}", {"text": f"{error} The encoders of this agent are 'mlp' and 'cnn'"}
-            ) from error
-        raise PydanticCustomError(
-            "component",
-            "policy_backbone '{name}' cannot be used by Stable-Baselines3's agents yet; use 'mlp' or 'cnn'",
-            {"name": found.rl_alias},
-        )
 
     @model_validator(mode="after")
     def _encoder_fits(self) -> NetworkConfig:
         if self.encoder is None:
             refuse_without(self.embed_dim != DEFAULT_EMBED_DIM, "embed_dim", "an encoder")
-        if (self.policy_type, self.encoder) in {("CnnPolicy", "mlp"), ("MultiInputPolicy", "cnn")}:
+        backbone = self.encoder if isinstance(self.encoder, ComponentRef) else None
+        name = backbone.name if backbone is not None else self.encoder
+        if (self.policy_type, name) in {("CnnPolicy", "mlp"), ("MultiInputPolicy", "cnn")} or (
+            backbone is not None and self.policy_type != "MlpPolicy"
+        ):
             raise PydanticCustomError(
                 "no_effect",
                 "{policy} with encoder '{encoder}' is a contradiction: leave one of them out",
-                {"policy": self.policy_type, "encoder": self.encoder},
+                {"policy": self.policy_type, "encoder": name},
             )
+        width = None if backbone is None else backbone.kwargs.get("features_dim")
+        if width is not None:
+            refuse_without(self.embed_dim not in (DEFAULT_EMBED_DIM, width), "embed_dim", "features_dim: null")
         return self
 
 

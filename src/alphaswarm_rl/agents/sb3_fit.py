@@ -10,6 +10,8 @@ from stable_baselines3.common.preprocessing import is_image_space
 
 from alphaswarm_rl.agents.sb3 import SB3Adapter, algorithms
 from alphaswarm_rl.core.errors import ComponentError
+from alphaswarm_rl.core.refs import ComponentRef
+from alphaswarm_rl.policies.backbones.observed import stacked_frames, window_shape
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AgentRequest
@@ -23,6 +25,7 @@ def check_fit(agent: SB3Adapter, request: AgentRequest) -> None:
     """Refuses what the algorithm cannot do in that environment, on that device."""
     _check_actions(agent, request.env.single_action_space)
     _check_observations(agent, request.env.single_observation_space)
+    _check_backbone(agent, request)
     _check_parameters(agent, request)
     if agent.masked and not hasattr(request.env, "action_masks"):
         raise _misfit(agent, "the environment offers no action_masks()", "Use ppo, which needs no masks.")
@@ -89,6 +92,20 @@ def _check_image(agent: SB3Adapter, space: Any) -> None:
             agent,
             f"its CNN needs pictures of {_SMALLEST_IMAGE} by {_SMALLEST_IMAGE} at least, not {height} by {width}",
             "Use MlpPolicy.",
+        )
+
+
+def _check_backbone(agent: SB3Adapter, request: AgentRequest) -> None:
+    encoder = getattr(agent.config, "encoder", None)
+    if not isinstance(encoder, ComponentRef):
+        return
+    length = encoder.kwargs.get("length") or stacked_frames(request.env)
+    window_shape(request.env.single_observation_space, length, encoder=encoder.name)
+    if agent.rl_alias == "trpo" and encoder.kwargs.get("reconstruction_weight"):
+        raise _misfit(
+            agent,
+            "its natural gradient has no room for the encoder's own loss",
+            "Set reconstruction_weight to 0, or use ppo.",
         )
 
 

@@ -24,7 +24,7 @@ from alphaswarm_rl.agents.sb3_tensors import TensorsToLoad, get_tensors, unfit
 from alphaswarm_rl.agents.sb3_vec_env import as_sb3
 from alphaswarm_rl.core import seeding
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, State, TrainingHooks
-from alphaswarm_rl.policies.generator_state import generator_state, set_generator_state
+from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 
 if TYPE_CHECKING:
     from alphaswarm_rl.agents.sb3 import SB3Adapter

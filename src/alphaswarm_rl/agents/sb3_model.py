@@ -14,9 +14,11 @@ from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, Ornst
 from stable_baselines3.common.torch_layers import NatureCNN
 from stable_baselines3.common.utils import LinearSchedule
 
-from alphaswarm_rl.agents.sb3_networks import MlpEncoder
+from alphaswarm_rl.agents.sb3_networks import BackboneExtractor, MlpEncoder
 from alphaswarm_rl.agents.sb3_vec_env import as_sb3
 from alphaswarm_rl.core.errors import ComponentError
+from alphaswarm_rl.core.refs import ComponentRef
+from alphaswarm_rl.policies.backbones.observed import stacked_frames
 
 if TYPE_CHECKING:
     from alphaswarm_rl.agents.sb3 import SB3Adapter
@@ -65,7 +67,7 @@ def build_model(agent: SB3Adapter, request: AgentRequest, device: torch.device) 
             config.policy_type.replace("Policy", "LstmPolicy") if recurrent else config.policy_type,
             as_sb3(request.env),
             learning_rate=_learning_rate(config),
-            policy_kwargs=_policy_keywords(config),
+            policy_kwargs=_policy_keywords(config, request),
             seed=request.seed,
             device=device,
             verbose=0,
@@ -101,7 +103,7 @@ def _action_noise(config: Any, shape: tuple[int, ...]) -> ActionNoise | None:
     return NormalActionNoise(mean, std) if config.action_noise == "normal" else OrnsteinUhlenbeckActionNoise(mean, std)
 
 
-def _policy_keywords(config: Any) -> dict[str, Any]:
+def _policy_keywords(config: Any, request: AgentRequest) -> dict[str, Any]:
     fields = type(config).model_fields
     keywords: dict[str, Any] = {name: getattr(config, name) for name in sorted(_POLICY_KEYWORDS & fields.keys())}
     if config.net_arch is not None:
@@ -109,7 +111,16 @@ def _policy_keywords(config: Any) -> dict[str, Any]:
     if config.activation is not None:
         keywords["activation_fn"] = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}[config.activation]
     encoder = getattr(config, "encoder", None)
-    if encoder is not None:
+    if isinstance(encoder, ComponentRef):
+        keywords["features_extractor_class"] = BackboneExtractor
+        keywords["features_extractor_kwargs"] = {
+            "encoder": encoder,
+            "features_dim": config.embed_dim,
+            "length": stacked_frames(request.env),
+            # What is not trained gets its whole state from a checkpoint.
+            "pretrained": request.training,
+        }
+    elif encoder is not None:
         keywords["features_extractor_class"] = {"mlp": MlpEncoder, "cnn": NatureCNN}[encoder]
         keywords["features_extractor_kwargs"] = {"features_dim": config.embed_dim}
     return keywords

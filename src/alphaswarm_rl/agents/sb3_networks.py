@@ -10,6 +10,9 @@ from stable_baselines3.common.preprocessing import get_flattened_obs_dim
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import nn
 
+from alphaswarm_rl.core.refs import ComponentRef
+from alphaswarm_rl.policies.backbones.encoders import build_encoder
+
 
 class MlpEncoder(BaseFeaturesExtractor):
     """Flattens the observation, every entry of a Dict beside the others, and embeds it by one layer with ReLU.
@@ -31,3 +34,37 @@ class MlpEncoder(BaseFeaturesExtractor):
         else:
             flat = observations.flatten(1)
         return self.embed(flat)
+
+
+class BackboneExtractor(BaseFeaturesExtractor):
+    """A backbone of the catalogue; a loss that it has of its own is added to that of the algorithm.
+
+    Args:
+        observation_space: The space of the observations.
+        encoder: The backbone.
+        features_dim: Width of the features, unless the backbone names its own.
+        length: Steps in a flat observation, unless the backbone names them.
+        pretrained: Whether weights that it names are read.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        encoder: ComponentRef,
+        features_dim: int,
+        length: int | None,
+        pretrained: bool,
+    ) -> None:
+        # The seed is the algorithm's next draw, so that the extractors of an actor and a critic begin differently.
+        seed = int(torch.randint(2**31, ()))
+        built = build_encoder(observation_space, encoder, features_dim, length=length, seed=seed, pretrained=pretrained)
+        super().__init__(observation_space, built.features_dim)
+        self.encoder = built
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """The features of a batch."""
+        return self.encoder(observations)
+
+    def apply(self, fn: Any) -> BackboneExtractor:
+        """Nothing: policies would draw all its layers anew, those with weights from a file too."""
+        return self

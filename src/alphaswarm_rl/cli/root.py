@@ -21,6 +21,7 @@ ENTRIES = {
     ),
     "replay": Entry(f"{_HERE}.replay:replay", "Feed a run's policy another window or seed, under its pinned version."),
     "resume": Entry(f"{_HERE}.resume:resume", "Go on with an interrupted, halted or failed training run."),
+    "tune": Entry(f"{_HERE}.tune:tune", "Search a spec's hyper-parameters; every trial is an ordinary run."),
     "infer": Entry(f"{_HERE}.infer:infer", "Answer observations with a trained policy, one JSON line each."),
     "halt": Entry(f"{_HERE}.halt:halt", "Use the kill switch: halt everything or one run, release it, look at it."),
     "runs": Entry(f"{_HERE}.runs:runs", "List, show, follow, export and remove runs."),

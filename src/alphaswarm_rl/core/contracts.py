@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector import VectorEnv
 
+from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.halt import HaltToken
 from alphaswarm_rl.core.window import Window as Window
 
@@ -181,12 +182,17 @@ class AgentRequest:
         seed: Seed of all it draws.
         device: Device of its tensors.
         training: Whether it will be trained, or only asked for actions.
+        advantage: The built advantage estimator that the spec names, for agents with `takes_advantage`; None: the
+            agent's own.
+        load_policy: Gives the policy of a trained run or model, for policies that name one.
     """
 
     env: AnyVectorEnv
     seed: int
     device: str = "cpu"
     training: bool = True
+    advantage: Any = None
+    load_policy: Callable[[FrozenRef], TrainedPolicy] | None = None
 
 
 class Learner(Stateful, Protocol):
@@ -219,6 +225,157 @@ class Learner(Stateful, Protocol):
         masks: Any = None,
     ) -> tuple[np.ndarray[Any, Any], Any]:
         """Actions for a batch of observations, and the memory for the next call (None for most)."""
+        ...
+
+
+@dataclass(frozen=True)
+class RolloutRewards:
+    """What advantages are made of: T steps of N environments, arrays of shape (T, N), NumPy's or torch's.
+
+    Environments reset in the step that ends an episode, so that the step after an end is the next episode's first.
+
+    Attributes:
+        rewards: Rewards.
+        terminated: Whether the episode terminated in that step: nothing is worth anything afterwards.
+        truncated: Whether it was only cut off there.
+        values: The value of what was seen at each step; None where there is no critic.
+        next_values: The value of what followed each step: of `final_obs` where the episode was truncated there, of the
+            next observation otherwise. Where it terminated anything may stand: it counts as 0.
+        valid: Which steps count; None: all.
+        group_ids: Whole numbers that say which cohort an environment (N,) or an episode (T, N) belongs to; None: all
+            are one cohort. Of (T, N) the one at the episode's last step counts.
+    """
+
+    rewards: Any
+    terminated: Any
+    truncated: Any
+    values: Any = None
+    next_values: Any = None
+    valid: Any = None
+    group_ids: Any = None
+
+    def __post_init__(self) -> None:
+        # One wrong shape would be broadcast silently.
+        shape = tuple(self.rewards.shape)
+        for name in ("rewards", "terminated", "truncated", "values", "next_values", "valid", "group_ids"):
+            array = getattr(self, name)
+            fits = (shape, shape[1:]) if name == "group_ids" else (shape,)
+            if array is not None and (len(shape) != 2 or tuple(array.shape) not in fits):
+                raise ComponentError(
+                    f"the {name} of a rollout",
+                    f"their shape is {tuple(array.shape)}, that of the rewards is {shape}",
+                    "Give every array as (steps, environments).",
+                )
+
+
+@dataclass(frozen=True)
+class Advantages:
+    """What an advantage estimator answers; arrays (T, N) of the rollout's own library and device.
+
+    Attributes:
+        advantages: How much better each step was than expected.
+        returns: What a critic should have said; None where there is no critic.
+        baselines: What was expected.
+        std: What advantages were divided by before any normalisation over the whole rollout; None: by nothing.
+        extras: Numbers to report, which may be arrays of no dimension.
+    """
+
+    advantages: Any
+    returns: Any = None
+    baselines: Any = None
+    std: Any = None
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EncoderRequest:
+    """What a time series encoder is built for: batches of windows (B, length, features), the oldest step first.
+
+    Attributes:
+        features: Numbers per step.
+        length: Steps per window.
+        features_dim: Width of the output that is wanted; None, or a width that the encoder itself names: its own.
+        seed: Seed of its first weights.
+        pretrained: Whether weights that it names are read; False where all its weights will be loaded afterwards.
+    """
+
+    features: int
+    length: int
+    features_dim: int | None = None
+    seed: int = 0
+    pretrained: bool = True
+
+
+@dataclass(frozen=True)
+class ReplayField:
+    """What a replay buffer keeps under one name of each transition: an array of that shape and type."""
+
+    shape: tuple[int, ...] = ()
+    dtype: Any = np.float32
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """What a replay buffer is built for.
+
+    Attributes:
+        fields: What is kept of each transition, by name.
+        num_envs: How many environments are stepped together.
+        seed: Seed of all it draws.
+    """
+
+    fields: Mapping[str, ReplayField]
+    num_envs: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class ReplaySample:
+    """Transitions drawn from a replay buffer.
+
+    Attributes:
+        fields: The transitions by field, one row each, to be kept as long as wanted.
+        indices: Where they are stored, for `update_priorities`.
+        weights: What each counts in a loss, float64: makes up for being drawn more often than others. At most 1.
+    """
+
+    fields: dict[str, np.ndarray[Any, Any]]
+    indices: np.ndarray[Any, Any]
+    weights: np.ndarray[Any, Any]
+
+
+class Replay(Stateful, Protocol):
+    """A built replay buffer; `get_state` and `set_state` include its random generator."""
+
+    #: Whether transitions are drawn by priority, and wait for `update_priorities`.
+    prioritized: bool
+
+    def __len__(self) -> int:
+        """How many transitions it holds."""
+        ...
+
+    def append(self, batch: Mapping[str, Any]) -> None:
+        """Takes T steps of all environments in, arrays of shape (T, N, ...); the oldest make room."""
+        ...
+
+    def extend(self, rows: Mapping[str, Any]) -> None:
+        """Takes single transitions in, arrays of shape (K, ...), oldest first."""
+        ...
+
+    def sample(self, batch_size: int) -> ReplaySample:
+        """Draws transitions, with replacement."""
+        ...
+
+    def update_priorities(self, indices: np.ndarray[Any, Any], errors: np.ndarray[Any, Any]) -> None:
+        """Says how wrong the learner was about these transitions; only priorities have a use for it."""
+        ...
+
+    def break_off(self) -> None:
+        """Says that the episodes in progress do not go on: their environments were reset."""
+        ...
+
+    def clear(self) -> None:
+        """Forgets every transition."""
         ...
 
 
@@ -276,14 +433,59 @@ class OpenStore(Protocol):
 
 
 @dataclass(frozen=True)
+class FrozenRef:
+    """A trained policy by name: of a run or of a registered model.
+
+    Attributes:
+        run: Id of a training run, or a unique beginning of it.
+        model: Id of a registered model.
+        checkpoint: Which of a run's checkpoints: `last`, `best`, or a step.
+        sha256: What the checkpoint's checksum must be; None: whatever the ledger or the registry says.
+    """
+
+    run: str | None = None
+    model: int | None = None
+    checkpoint: str | int = "last"
+    sha256: str | None = None
+
+
+class TrainedPolicy(Stateful, Protocol):
+    """A trained policy that acts and learns nothing more; it prepares observations as in its training.
+
+    Its state is what it remembers of the episodes in progress; the stream of its draws is no part of it.
+    """
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+
+    def seed(self, seed: int, env: AnyVectorEnv) -> None:
+        """Starts the stream of its draws anew, for that environment."""
+        ...
+
+    def act(self, observation: Any, episode_start: Any, *, deterministic: bool, masks: Any) -> np.ndarray[Any, Any]:
+        """One action per observation, raw as it comes; nothing is remembered where an episode starts."""
+        ...
+
+
+@dataclass(frozen=True)
 class PolicyRequest:
-    """What a policy is built for: spaces, number, seed; and the environment, for rules that look at its market."""
+    """What a policy is built for.
+
+    Attributes:
+        observation_space: Space of one observation.
+        action_space: Space of one action.
+        num_envs: How many are asked at once.
+        seed: Seed of all it draws.
+        env: The environment, for rules that look at its market.
+        load_policy: Gives the policy of a trained run or model, for policies that name one.
+    """
 
     observation_space: Space[Any]
     action_space: Space[Any]
     num_envs: int
     seed: int
     env: AnyVectorEnv | None = None
+    load_policy: Callable[[FrozenRef], TrainedPolicy] | None = None
 
 
 class PolicyRunner(Stateful, Protocol):
@@ -291,4 +493,17 @@ class PolicyRunner(Stateful, Protocol):
 
     def act(self, observation: Any, *, deterministic: bool) -> np.ndarray[Any, Any]:
         """One action per environment of the batch."""
+        ...
+
+
+class EpisodicRunner(PolicyRunner, Protocol):
+    """A built policy that remembers: it is told where episodes start, and which actions are legal."""
+
+    #: "exact" when set_state continues bit for bit.
+    resume: Literal["exact", "approximate"]
+
+    def act_in_episodes(
+        self, observation: Any, episode_start: np.ndarray[Any, Any], *, deterministic: bool, masks: Any = None
+    ) -> np.ndarray[Any, Any]:
+        """One action per environment; nothing is remembered of environments where an episode starts."""
         ...

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from alphaswarm_rl.core.contracts import (
+        Advantages,
         AgentRequest,
         DataRequest,
+        EncoderRequest,
         EnvRequest,
         Learner,
         NamedTerm,
         OpenStore,
         PolicyRequest,
         PolicyRunner,
+        Replay,
+        ReplayRequest,
+        RolloutRewards,
         State,
         StoreRequest,
         Trade,
@@ -35,6 +40,8 @@ class EnvComponent(RLComponent):
     rl_kind = "env"
     #: Which parts of a spec it takes: "window", "data_pipeline", "reward", "observation", "action", "terminations".
     takes: ClassVar[frozenset[str]] = frozenset()
+    #: Whether it can be in torch, on any device.
+    on_device: ClassVar[bool] = False
 
     @abc.abstractmethod
     def build(self, request: EnvRequest) -> VectorEnv[Any, Any, Any]:
@@ -71,6 +78,10 @@ class Agent(RLComponent):
     rl_kind = "agent"
     #: Whether it has anything to learn; one that has not can be evaluated without a checkpoint.
     trains: ClassVar[bool] = True
+    #: Whether it learns by whatever advantage estimator it is handed; a spec that names one is refused otherwise.
+    takes_advantage: ClassVar[bool] = False
+    #: Whether it can learn where the environment is in torch on its device.
+    on_device: ClassVar[bool] = False
 
     @abc.abstractmethod
     def build(self, request: AgentRequest) -> Learner:
@@ -256,24 +267,34 @@ class TrajectoryStore(RLComponent):
         """The open store of one run."""
 
 
-class AdvantageEstimator(RLComponent):
+class BaseAdvantageEstimator(RLComponent):
     """A rule from rewards and values to advantages."""
 
     rl_kind = "advantage_estimator"
+    #: Whether it needs the values of a critic.
+    uses_values: ClassVar[bool]
 
     @abc.abstractmethod
-    def build(self, request: Any) -> Any:
-        """The estimator itself."""
+    def compute(self, rollout: RolloutRewards) -> Advantages:
+        """The advantages of a rollout, in arrays of the library and on the device of its rewards."""
 
 
 class TimeSeriesEncoder(RLComponent):
-    """A network that encodes observations for a policy."""
+    """A network that encodes windows of a time series for a policy.
+
+    It knows nothing of reinforcement learning: it can be trained for anything that has windows.
+    """
 
     rl_kind = "policy_backbone"
 
     @abc.abstractmethod
-    def build(self, request: Any) -> Any:
-        """The network itself."""
+    def build(self, request: EncoderRequest) -> Any:
+        """The network: a torch module from (B, length, features), the oldest step first, to (B, features_dim).
+
+        It says its output's width as `features_dim`, and may have a loss of its own, `auxiliary_loss(x)`. A recurrent
+        one also has `initial_state(n, device)` and `forward_sequence(x, state, starts)` from (T, B, features) to
+        (T, B, features_dim) and the state afterwards; it forgets where `starts`, (T, B), is true.
+        """
 
 
 class ReplayBuffer(RLComponent):
@@ -282,8 +303,8 @@ class ReplayBuffer(RLComponent):
     rl_kind = "replay_buffer"
 
     @abc.abstractmethod
-    def build(self, request: Any) -> Any:
-        """The buffer itself."""
+    def build(self, request: ReplayRequest) -> Replay:
+        """The buffer itself, empty."""
 
 
 class PortfolioStage(SmallComponent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
@@ -45,6 +45,12 @@ class PreprocessedEnv(VectorWrapper):
         if name in _DELEGATED:
             return getattr(self.env, name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    @property
+    def stacked_frames(self) -> int | None:
+        """How many frames follow each other in a flat observation, the oldest first; None where there is but one."""
+        frames, raw = self.transform.settings.stack_frames or 1, self.env.single_observation_space
+        return frames if frames > 1 and isinstance(raw, Box) and len(raw.shape) == 1 else None
 
     @property
     def inner_stateful(self) -> bool:

@@ -81,6 +81,8 @@ class TradingConfig(ComponentConfig):
 class TradingComponent(EnvComponent):
     """A trading environment: default parts, each of which a spec can replace."""
 
+    on_device = True
+
     rl_category = "trading"
     rl_tags = ("native", "exact-resume", "market")
     takes = frozenset({"window", "data_pipeline", "reward", "observation", "action", "terminations"})

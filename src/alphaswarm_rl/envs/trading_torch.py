@@ -16,14 +16,15 @@ from torch import Tensor
 
 from alphaswarm_rl.core.contracts import EnvRequest, State, episode_key
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.envs.compiled_function import CompiledFunction
 from alphaswarm_rl.envs.episodes import START_STREAM, check_identity, checked_request, checked_seed, matching
 from alphaswarm_rl.envs.parts import Part
+from alphaswarm_rl.envs.torch_device import torch_device
 from alphaswarm_rl.envs.trading_plan import END_OF_DATA, TradingPlan
 from alphaswarm_rl.market.accounts_torch import TorchAccounts
 from alphaswarm_rl.market.arrays_torch import float64_by_default
 from alphaswarm_rl.market.average_cost import average_cost
 from alphaswarm_rl.market.backend_torch import TorchBackend
+from alphaswarm_rl.market.compiled_function import CompiledFunction
 from alphaswarm_rl.market.counter_rng_torch import seed_words, uniform
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.view import ARRAYS, View
@@ -77,7 +78,7 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         n, panel = checked_request(request).num_envs, plan.panel
         self.num_envs = n
         self.plan = plan
-        self.device = _device(request.device)
+        self.device = torch_device(request.device)
         self._backend = backend = TorchBackend(self.device)
         names = [builder.names(panel) for builder in plan.builders]
         self.feature_names = tuple(name for its in names for name in its)
@@ -119,7 +120,7 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         # Builders come after the step, and so do their arrays.
         shown = tuple(f"part{index}/" for index in self._builders)
         self._names = tuple(name for name in self._state if not name.startswith(shown))
-        self._run = CompiledFunction(self._advance, self.device, wanted=compile)
+        self._run = CompiledFunction(self._advance, self.device, wanted=compile, name="The step of the environment")
         if self.device.type == "cuda" and self._run.compiles:
             from alphaswarm_rl.envs.step_graphs import StepGraphs
 
@@ -481,11 +482,3 @@ _WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 def _where(ended: Tensor, yes: Any, no: Tensor) -> Tensor:
     """One or the other by row; `yes` may be a number or of one row."""
     return torch.where(ended.reshape(-1, *[1] * (no.dim() - 1)), yes, no)
-
-
-def _device(name: str) -> torch.device:
-    """The device, with its number."""
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise EnvError(f"device {name!r}", f"torch has none: {error}", "Use cpu, or a machine that has it.") from error

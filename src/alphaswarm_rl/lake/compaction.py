@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,15 +31,22 @@ SMALL = ROW_GROUP
 LARGE = 1_000_000
 
 
-def merge_spooled(spool: Path, run_id: str) -> None:
-    """Merges small neighbours among a run's segments that are not delivered yet, so that they arrive as one."""
+def merge_spooled(spool: Path, run_id: str, known: Mapping[Path, Segment] | None = None) -> None:
+    """Merges small neighbours among a run's segments that are not delivered yet, so that they arrive as one.
+
+    Args:
+        spool: The spool.
+        run_id: The run.
+        known: Segments by their paths that need not be read again.
+    """
+    known = known or {}
     by_folder: dict[Path, list[tuple[SegmentName, Path]]] = defaultdict(list)
     for path, name in spooled(spool, run_id).items():
         by_folder[path.parent].append((name, path))
     for folder, its in by_folder.items():
         # A killed process may have left the parts of one that it had merged.
         remove(part for name, path in its for part in parts_beside(path, name))
-        found = [Segment(path, name, read_facts(path)) for name, path in sorted(its)]
+        found = [known.get(path) or Segment(path, name, read_facts(path)) for name, path in sorted(its)]
         for group in _neighbours([(segment.name, segment.facts.rows) for segment in found], phase=folder.name):
             members = [segment for segment in found if segment.name in group]
             if len(members) > 1:

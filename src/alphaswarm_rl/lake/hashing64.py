@@ -53,18 +53,37 @@ def hash_words(words, out):
         out[row] = mix(mix(mix(mix(a + _FIRST) ^ b) ^ c) ^ d)
 
 
+@njit(cache=True, nogil=True)
+def hash_halves(halves, out):
+    """`hash_words` of rows of 32-bit words, two of which are a word; behind an odd last one stand zeros."""
+    width = halves.shape[1]
+    words = np.empty((1, (width + 1) // 2), np.uint64)
+    for row in range(halves.shape[0]):
+        for k in range(words.shape[1]):
+            upper = np.uint64(halves[row, 2 * k + 1]) if 2 * k + 1 < width else np.uint64(0)
+            words[0, k] = np.uint64(halves[row, 2 * k]) | (upper << np.uint64(32))
+        hash_words(words, out[row : row + 1])
+
+
 def row_hashes(rows: Array) -> Array:
     """A 64-bit hash of each row's bytes, as int64; `rows` is an array (n, ...) of any type."""
+    out = np.empty(len(rows), np.int64)
+    write_row_hashes(rows, out)
+    return out
+
+
+def write_row_hashes(rows: Array, out: Array) -> None:
+    """The same into `out`, (n,) int64."""
     flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
-    raw = flat.view(np.uint8).reshape(len(rows), -1)
-    width = -(-raw.shape[1] // 8) * 8
-    if width != raw.shape[1]:
-        padded = np.empty((len(rows), width), np.uint8)
-        padded[:, : raw.shape[1]], padded[:, raw.shape[1] :] = raw, 0
-        raw = padded
-    out = np.empty(len(rows), np.uint64)
-    hash_words(raw.view(np.uint64), out)
-    return out.view(np.int64)
+    raw, found = flat.view(np.uint8).reshape(len(rows), -1), out.view(np.uint64)
+    if raw.shape[1] % 8 == 0:
+        hash_words(raw.view(np.uint64), found)
+    elif raw.shape[1] % 4 == 0:
+        hash_halves(raw.view(np.uint32), found)
+    else:
+        padded = np.zeros((len(rows), -(-raw.shape[1] // 8) * 8), np.uint8)
+        padded[:, : raw.shape[1]] = raw
+        hash_words(padded.view(np.uint64), found)
 
 
 @njit(cache=True, nogil=True)

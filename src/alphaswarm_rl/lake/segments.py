@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +160,8 @@ class Segment:
     path: Path
     name: SegmentName
     facts: Facts
+    #: Its rows, where they are still at hand.
+    rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
 class SegmentWriter:
@@ -195,6 +197,8 @@ class SegmentWriter:
     def close(self, timesteps: int) -> Segment:
         """Writes the footer, and gives the file its name when it is safely on disk."""
         self.facts = replace(self.facts, timesteps=timesteps)
+        # A small one will be merged with its neighbours, and read for that unless it is still here.
+        rows = pa.concat_tables(self._waiting) if self._waiting_rows == self.facts.rows > 0 else None
         try:
             self._encode()
             self._writer.add_key_value_metadata({_FOOTER: json.dumps(asdict(self.facts)).encode()})
@@ -209,7 +213,7 @@ class SegmentWriter:
         path = self._folder / str(name)
         self._open.rename(path)
         sync_folder(self._folder)
-        return Segment(path, name, self.facts)
+        return Segment(path, name, self.facts, rows)
 
     def abandon(self) -> None:
         """Leaves nothing of it."""
@@ -249,15 +253,23 @@ def _batched(segments: list[Segment], schema: pa.Schema) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     count = size = 0
     for segment in segments:
-        with pq.ParquetFile(segment.path, read_dictionary=[name for name in REPEATED if name in schema.names]) as file:
-            for batch in file.iter_batches(batch_size=_READ):
-                waiting.append(fitted(pa.Table.from_batches([batch]), schema))
-                count, size = count + batch.num_rows, size + batch.nbytes
-                if count >= ROW_GROUP or size >= _GROUP_BYTES:
-                    yield pa.concat_tables(waiting)
-                    waiting, count, size = [], 0, 0
+        for rows in _rows_of(segment, schema):
+            waiting.append(rows)
+            count, size = count + rows.num_rows, size + rows.nbytes
+            if count >= ROW_GROUP or size >= _GROUP_BYTES:
+                yield pa.concat_tables(waiting)
+                waiting, count, size = [], 0, 0
     if waiting:
         yield pa.concat_tables(waiting)
+
+
+def _rows_of(segment: Segment, schema: pa.Schema) -> Iterator[pa.Table]:
+    if segment.rows is not None:
+        yield segment.rows
+        return
+    with pq.ParquetFile(segment.path, read_dictionary=[name for name in REPEATED if name in schema.names]) as file:
+        for batch in file.iter_batches(batch_size=_READ):
+            yield fitted(pa.Table.from_batches([batch]), schema)
 
 
 def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:

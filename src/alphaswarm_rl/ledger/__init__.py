@@ -1,5 +1,6 @@
 """The ledger: what was run, by whom, from which immutable version of which spec."""
 
+from alphaswarm_rl.ledger.families import FamilyCount
 from alphaswarm_rl.ledger.ledger import Ledger
 from alphaswarm_rl.ledger.results import EvaluationPhase
 from alphaswarm_rl.ledger.rows import (
@@ -20,6 +21,7 @@ __all__ = [
     "EvaluationPhase",
     "EvaluationRow",
     "EventRow",
+    "FamilyCount",
     "HaltLogRow",
     "HaltRow",
     "Ledger",

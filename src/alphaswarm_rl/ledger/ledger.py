@@ -11,7 +11,8 @@ from sqlalchemy import Engine
 
 from alphaswarm_rl.db.engine import damage, open_engine, read
 from alphaswarm_rl.db.schema import ensure_ready
-from alphaswarm_rl.ledger import components, events, halts, liveness, refs, results, runs, specs
+from alphaswarm_rl.ledger import components, events, families, halts, liveness, refs, results, runs, specs
+from alphaswarm_rl.ledger.families import FamilyCount
 from alphaswarm_rl.ledger.results import EvaluationPhase
 from alphaswarm_rl.ledger.rows import (
     ComponentRow,
@@ -129,6 +130,10 @@ class Ledger:
     def runs_by_spec_hash(self) -> dict[str, list[str]]:
         """The ids of the runs of each spec hash, the oldest first, without removed ones."""
         return refs.runs_by_spec_hash(self.engine)
+
+    def count_family(self, family: str) -> FamilyCount:
+        """How many training runs a family has, removed ones included, and of how many different specs."""
+        return families.count(self.engine, family)
 
     def children(self, run_id: str) -> list[RunRow]:
         """The runs whose parent is this one, the oldest first."""

@@ -23,13 +23,15 @@ class CompiledFunction:
         function: Of tensors.
         device: Where the tensors are.
         wanted: Whether to compile; None: on a GPU.
+        name: What it is called where it cannot be compiled.
 
     Attributes:
         compiles: Whether it is compiled, or will be.
     """
 
-    def __init__(self, function: Function, device: torch.device, *, wanted: bool | None) -> None:
-        self.compiles = _can_compile(device, wanted)
+    def __init__(self, function: Function, device: torch.device, *, wanted: bool | None, name: str) -> None:
+        self._name = name
+        self.compiles = _can_compile(device, wanted, name)
         self._function = function
         self._compiled: dict[tuple[torch.dtype, ...], Function] = {}
 
@@ -45,24 +47,24 @@ class CompiledFunction:
             return self._compiled[key](*tensors)
         except Exception as error:  # noqa: BLE001  a compiler may raise anything; what is wrong with the call shows below
             self.compiles = False
-            _say_plain(f"{type(error).__name__}: {error}")
+            _say_plain(self._name, f"{type(error).__name__}: {error}")
             return self._function(*tensors)
 
 
-def _can_compile(device: torch.device, wanted: bool | None) -> bool:
+def _can_compile(device: torch.device, wanted: bool | None, name: str) -> bool:
     if wanted is False or (wanted is None and device.type != "cuda"):
         return False
     if device.type == "cuda" and find_spec("triton") is None:
-        _say_plain("there is no triton")
+        _say_plain(name, "there is no triton")
         return False
     if not any(shutil.which(name) for name in ("c++", "g++", "clang++", "gcc", "cc", "clang")):
-        _say_plain("there is no C++ compiler")
+        _say_plain(name, "there is no C++ compiler")
         return False
     return True
 
 
-def _say_plain(reason: str) -> None:
-    warnings.warn(f"The step of the environment is not compiled and runs slower: {reason}", stacklevel=3)
+def _say_plain(name: str, reason: str) -> None:
+    warnings.warn(f"{name} is not compiled and runs slower: {reason}", stacklevel=3)
 
 
 def _compiled(function: Function, tensors: list[Tensor]) -> Function:

@@ -33,10 +33,17 @@ def uniform(words: Tensor, first: Tensor, second: Tensor | int, stream: int, cou
         Numbers of shape (n, count), float64.
     """
     columns: list[Tensor] = []
-    for block in range(-(-count // 2)):
-        c0, c1, c2, c3 = _philox(words, first, second, block, stream)
-        columns += [_number(c0, c1), _number(c2, c3)]
+    for number in range(-(-count // 2)):
+        columns += block(words, first, second, number, stream)
     return torch.stack(columns[:count], dim=-1)
+
+
+def block(
+    words: Tensor, first: Tensor, second: Tensor | int, number: Tensor | int, stream: int
+) -> tuple[Tensor, Tensor]:
+    """Two of those numbers of each key: those with the indices `2 * number` and `2 * number + 1`."""
+    c0, c1, c2, c3 = _philox(words, first, second, number, stream)
+    return _number(c0, c1), _number(c2, c3)
 
 
 def _philox(

@@ -11,8 +11,8 @@ from gymnasium import Space, spaces
 from alphaswarm_rl.core import seeding
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import ComponentError
+from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.policies.batch import batch_size
-from alphaswarm_rl.policies.generator_state import generator_state, set_generator_state
 
 Array = np.ndarray[Any, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alphaswarm_rl.core.contracts import (
     AgentRequest,
@@ -28,10 +28,14 @@ from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.ledger import RunRow
 from alphaswarm_rl.market.calendar import shown
+from alphaswarm_rl.runtime.frozen_refs import frozen_refs
 from alphaswarm_rl.runtime.market_data import MarketData
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
 from alphaswarm_rl.spec.sections import TrainingSpec
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.runtime.frozen_policies import FoundPolicy, FrozenPolicies
 
 #: Vector steps of random actions that `obs.normalize: fixed` takes its statistics from.
 FIT_STEPS = 1000
@@ -47,6 +51,7 @@ class Builder:
         root: Folder that paths of data are relative to.
         frames: Data frames that the caller handed in, by name.
         lake: Gives the reader of the lake's tables, for data pipelines that read there.
+        frozen: Finds the trained policies that the spec names; None: nobody can, and acting with one is an error.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class Builder:
         root: Path = Path(),
         frames: Mapping[str, Any] | None = None,
         lake: Callable[[], TableReader] | None = None,
+        frozen: FrozenPolicies | None = None,
     ) -> None:
         assert spec.env is not None
         assert spec.agent is not None
@@ -71,6 +77,16 @@ class Builder:
         self.data = None
         if spec.data_pipeline is not None:
             self.data = self._market_data(spec.data_pipeline, root, frames or {}, lake)
+        named = frozen_refs(spec)
+        self._load_policy = frozen
+        self._frozen: tuple[FoundPolicy, ...] = () if frozen is None else tuple(map(frozen.find, named))
+        for found in self._frozen:
+            self._see_as_in_the_training_of(found)
+
+    def _see_as_in_the_training_of(self, found: FoundPolicy) -> None:
+        """Scales data by what a trained policy's scalers learnt, where they are of the same pipeline."""
+        if self.data is not None and found.spec.data_pipeline == self.spec.data_pipeline:
+            self.restore_data(found.loaded.states)
 
     def _market_data(
         self,
@@ -96,17 +112,53 @@ class Builder:
         )
         return MarketData(source, request, self.spec.training.window)
 
+    def trains_on_device(self, *, recorded: bool) -> bool:
+        """Whether the training environment is in torch where the agent is: nobody on this side looks at its steps.
+
+        Args:
+            recorded: Whether training steps are recorded.
+        """
+        return (
+            self.device != "cpu"
+            and self.env.on_device
+            and self.agent.on_device
+            and getattr(self.agent.config, "encoder", None) is None
+            and not self._preprocesses
+            and not recorded
+        )
+
+    @property
+    def _preprocesses(self) -> bool:
+        obs = self.spec.obs
+        return not (obs.normalize == "none" and obs.clip_range is None and obs.stack_frames is None)
+
     def build_env(
-        self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool = False
+        self,
+        stream: str,
+        *,
+        num_envs: int,
+        phase: Phase,
+        window: Window,
+        render: bool = False,
+        on_device: bool = False,
     ) -> AnyVectorEnv:
-        """An environment whose randomness is the stream of that name; preprocessed as the spec says."""
+        """An environment whose randomness is the stream of that name; preprocessed as the spec says.
+
+        Args:
+            stream: The stream.
+            num_envs: How many are stepped together.
+            phase: What for.
+            window: The dates it may show.
+            render: Whether it must give pictures.
+            on_device: Whether it is in torch where the agent is.
+        """
         self.refuse_window(window)
         if phase == "evaluate":
             self._refuse_hindsight(window)
-        env = self._raw_env(stream, num_envs=num_envs, phase=phase, window=window, render=render)
-        obs = self.spec.obs
-        if obs.normalize == "none" and obs.clip_range is None and obs.stack_frames is None:
+        env = self._raw_env(stream, num_envs=num_envs, phase=phase, window=window, render=render, on_device=on_device)
+        if not self._preprocesses:
             return env
+        obs = self.spec.obs
         asked = ObservationSettings(normalize=obs.normalize, clip_range=obs.clip_range, stack_frames=obs.stack_frames)
         return PreprocessedEnv(env, asked, training=phase == "train")
 
@@ -166,9 +218,12 @@ class Builder:
             window: The dates of the evaluation.
             training: How the policy was trained; None: as the spec says.
         """
-        if not self.agent.trains:
+        if self.agent.trains:
+            seen = training_windows(training or self.spec.training)
+        elif self._frozen:
+            seen = tuple(its for found in self._frozen for its in training_windows(found.spec.training))
+        else:
             return False
-        seen = training_windows(training or self.spec.training)
         return self.env.in_sample(window, seen) if self.data is None else self.data.overlaps(window, seen)
 
     def notices(self, *, judges: bool, windows: Mapping[str, Window] | None = None) -> list[str]:
@@ -184,7 +239,15 @@ class Builder:
             if self.data is None
             else [note for name, window in (windows or {}).items() for note in self.data.notices(name, window)]
         )
-        return [*self.env.notices(), *left_out, *of_data]
+        return [*self.env.notices(), *left_out, *of_data, *self._frozen_notices()]
+
+    def _frozen_notices(self) -> list[str]:
+        others = [
+            f"frozen policy: {found.called} was trained on another data_pipeline; data are scaled as this spec says"
+            for found in self._frozen
+            if found.spec.data_pipeline != self.spec.data_pipeline
+        ]
+        return [*(found.notice for found in self._frozen), *others]
 
     def fit_preprocessing(self, env: AnyVectorEnv) -> None:
         """Fits what must be fitted before training, on an environment of its own."""
@@ -197,7 +260,9 @@ class Builder:
             finally:
                 warm_up.close()
 
-    def _raw_env(self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool) -> AnyVectorEnv:
+    def _raw_env(
+        self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool, on_device: bool = False
+    ) -> AnyVectorEnv:
         parts = self.parts if self.data is None else {**self.parts, "panel": self.data.seen(window)}
         return self.env.build(
             EnvRequest(
@@ -208,13 +273,26 @@ class Builder:
                 parts=parts,
                 render=render,
                 stop_properly=self.spec.training.stop_properly_penalty_coef if phase == "train" else None,
+                backend="torch" if on_device else "numpy",
+                device=self.device if on_device else "cpu",
             )
         )
 
     def build_learner(self, env: AnyVectorEnv, *, training: bool) -> Learner:
         """The agent, built for that environment's spaces; to be trained, or only to be asked for actions."""
         seed = derived_seed(self.seed, "agent")
-        return self.agent.build(AgentRequest(env=env, seed=seed, device=self.device, training=training))
+        named = self.spec.training.advantage
+        advantage = None if named is None else named.build()
+        return self.agent.build(
+            AgentRequest(
+                env=env,
+                seed=seed,
+                device=self.device,
+                training=training,
+                advantage=advantage,
+                load_policy=self._load_policy,
+            )
+        )
 
     def _refuse_hindsight(self, window: Window) -> None:
         """Refuses to judge a policy that is shown the future."""

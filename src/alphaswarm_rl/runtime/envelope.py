@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.runtime.events import EventBus, Sink, file_sink, ledger_sink, log_sink
+from alphaswarm_rl.runtime.events import Event, EventBus, Sink, file_sink, ledger_sink, log_sink
 from alphaswarm_rl.runtime.halting import HaltWatcher, halt_on_signals
 from alphaswarm_rl.runtime.observers import Observers, Watched, observing
 from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS
@@ -63,7 +63,12 @@ class RunScope:
 
 @contextmanager
 def run_scope(
-    ledger: Ledger, run: RunRow, spec: RLExperimentSpec, settings: Settings, sinks: Sequence[Sink]
+    ledger: Ledger,
+    run: RunRow,
+    spec: RLExperimentSpec,
+    settings: Settings,
+    sinks: Sequence[Sink],
+    stop_when: Callable[[Event], str | None] | None = None,
 ) -> Iterator[RunScope]:
     """Surrounds the work of one run: whatever happens inside, the row and the events tell it."""
     bus = EventBus(
@@ -81,7 +86,20 @@ def run_scope(
         observers = observed.enter_context(observing(Watched(run, spec, settings, ledger, bus)))
         bus.trace_id = observers.trace_id
         bus.add(observers.event)
+        if stop_when is not None:
+            bus.add(_stopping(watcher, stop_when))
         yield RunScope(run, bus, watcher, observers)
+
+
+def _stopping(watcher: HaltWatcher, stop_when: Callable[[Event], str | None]) -> Sink:
+    """A sink that halts the run once somebody has a reason."""
+
+    def look(event: Event) -> None:
+        reason = stop_when(event)
+        if reason is not None:
+            watcher.request(reason)
+
+    return look
 
 
 @contextmanager

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
+from alphaswarm_rl.envs.passing import WatchedEnv
 from alphaswarm_rl.runtime.finite import refuse_not_finite
-from alphaswarm_rl.runtime.passing import WatchedEnv
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode; `began_ns` and `ended_ns` are by the clock, and no checkpoint has them."""
+    """One finished episode; `began_ns` and `ended_ns` are by the clock, and no checkpoint has them.
+
+    With a `count` it stands for so many, beginning with its number: their mean return and length.
+    """
 
     number: int
     env_idx: int
@@ -25,6 +28,7 @@ class Episode:
     portfolio_value: float | None = None
     began_ns: int = 0
     ended_ns: int = 0
+    count: int = 1
 
 
 class EpisodeTracker(WatchedEnv):

@@ -72,7 +72,7 @@ class LoadedPolicy:
         self._seed = loaded.seed
         self._data = {name: state for name, state in loaded.states.items() if name == "data"}
         self._preprocessing = loaded.states.get("preprocessing")
-        self._root, self._frames, self._lake = settings.data_path, frames, lake_of(settings)
+        self._settings, self._frames = settings, frames
         builder = self._builder(spec)
         # The environment is built for its spaces alone; it is never stepped.
         self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=spec.evaluation.window)
@@ -95,8 +95,16 @@ class LoadedPolicy:
         _ = self._learner
 
     def _builder(self, spec: RLExperimentSpec) -> Builder:
+        from alphaswarm_rl.runtime.frozen_policies import FrozenPolicies  # which loads policies itself
+
         builder = Builder(
-            spec, seed=self._seed, device=self.device, root=self._root, frames=self._frames, lake=self._lake
+            spec,
+            seed=self._seed,
+            device=self.device,
+            root=self._settings.data_path,
+            frames=self._frames,
+            lake=lake_of(self._settings),
+            frozen=FrozenPolicies(self._settings, self._frames),
         )
         builder.restore_data(self._data)
         return builder
@@ -124,7 +132,13 @@ class LoadedPolicy:
         transform.load_statistics(self._env.statistics())
         return Stream(transform)
 
-    def act(self, batch: Any, stream: Stream, episode_start: Any = False, *, deterministic: bool) -> Array:
+    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+        """Starts the stream of its draws anew, for predictions in that environment."""
+        self._learner.seed_predictions(seed, env)
+
+    def act(
+        self, batch: Any, stream: Stream, episode_start: Any = False, *, deterministic: bool, masks: Any = None
+    ) -> Array:
         """One action per observation of the batch.
 
         Args:
@@ -132,6 +146,7 @@ class LoadedPolicy:
             stream: What is remembered of whoever asks; it takes these observations in.
             episode_start: Whether an episode begins here, for all or for each; nothing before it is remembered.
             deterministic: Whether it acts without drawing.
+            masks: Which actions are legal, for policies that heed masks; None: all.
         """
         length = batch_length(batch)
         starts = np.array(np.broadcast_to(np.asarray(episode_start, dtype=bool), (length,)))
@@ -146,7 +161,9 @@ class LoadedPolicy:
         if stream.transform is not None:
             batch = stream.transform.apply(batch, starts)
         with torch_threads(self._threads):
-            action, stream.memory = self._learner.predict(batch, stream.memory, starts, deterministic=deterministic)
+            action, stream.memory = self._learner.predict(
+                batch, stream.memory, starts, deterministic=deterministic, masks=masks
+            )
         actions = np.asarray(action)
         if not np.isfinite(actions).all():
             raise CheckpointError(

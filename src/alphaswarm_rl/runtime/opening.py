@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.runtime.building import Builder, lake_of
 from alphaswarm_rl.runtime.checkpoints import Checkpoint
 from alphaswarm_rl.runtime.envelope import RunScope
-from alphaswarm_rl.runtime.events import Sink
+from alphaswarm_rl.runtime.events import Event, Sink
 from alphaswarm_rl.runtime.fingerprints import code_fingerprint, machine_fingerprint, resolve_device
+from alphaswarm_rl.runtime.frozen_policies import FrozenPolicies
 from alphaswarm_rl.runtime.media import save_gif
 from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.rollout import Evaluation
@@ -40,6 +41,7 @@ class RunContext:
         sinks: More receivers of the run's events.
         frames: Data frames that the caller handed in, by name.
         stores: The trajectory stores of runs that were made, by run.
+        stop_when: Hears every event of a run; a text that it answers with halts the run, as its reason.
     """
 
     spec: RLExperimentSpec
@@ -49,6 +51,7 @@ class RunContext:
     sinks: tuple[Sink, ...]
     frames: Mapping[str, Any] = field(default_factory=dict)
     stores: dict[str, OpenStore] = field(default_factory=dict)
+    stop_when: Callable[[Event], str | None] | None = None
 
     def record(self, ledger: Ledger, run: RunRow) -> Recording:
         """The recording of a run; its store can be asked for rows as long as the runtime lives."""
@@ -66,6 +69,7 @@ class RunContext:
             root=self.settings.data_path,
             frames=self.frames,
             lake=lake_of(self.settings),
+            frozen=FrozenPolicies(self.settings, self.frames),
         )
 
 

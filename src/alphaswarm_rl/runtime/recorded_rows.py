@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from alphaswarm_rl.lake.hashing64 import row_hashes
+from alphaswarm_rl.lake.hashing64 import row_hashes, write_row_hashes
 from alphaswarm_rl.lake.tables import write_schema
 
 Array = np.ndarray[Any, Any]
@@ -223,9 +223,21 @@ def _flat(batches: Sequence[Any]) -> Array:
 
 def _hashes(observations: Sequence[Any]) -> Array:
     """A hash of each observation, (S, n): of its bytes, part after part in the order of their names."""
-    parts = [row_hashes(_joined(leaves)) for leaves in zip(*map(_leaves, observations), strict=True)]
-    hashes = parts[0] if len(parts) == 1 else row_hashes(np.stack(parts, axis=1))
-    return hashes.reshape(len(observations), -1)
+    parts = [_part_hashes(leaves) for leaves in zip(*map(_leaves, observations), strict=True)]
+    if len(parts) == 1:
+        return parts[0]
+    return row_hashes(np.stack([part.reshape(-1) for part in parts], axis=1)).reshape(len(observations), -1)
+
+
+def _part_hashes(batches: Sequence[Any]) -> Array:
+    """(S, n)."""
+    if hasattr(batches[0], "detach"):
+        return row_hashes(_joined(batches)).reshape(len(batches), -1)
+    # Batch by batch: putting them together first would copy what is by far the most.
+    found = np.empty((len(batches), len(batches[0])), np.int64)
+    for batch, out in zip(batches, found, strict=True):
+        write_row_hashes(np.asarray(batch), out)
+    return found
 
 
 def _decided(batches: list[Any], count: int, chosen: Any) -> Array | None:

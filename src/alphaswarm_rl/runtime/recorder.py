@@ -1,8 +1,8 @@
 """The recorder: takes in the steps of a run while it goes on, and writes them from a thread of its own.
 
 The loop only appends to lists. When a block of steps is full it goes to the writer, who hashes observations, numbers
-episodes, makes rows and hands them to the trajectory store. Where the writer does not keep up, the loop waits: memory
-is bounded, and nothing is dropped.
+episodes, makes rows and hands them to the trajectory store. The loop stands aside for that moment, and waits where the
+writer does not keep up: memory is bounded, and nothing is dropped.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from alphaswarm_rl.runtime.recorded_rows import RowKey, Steps, batched, tables_o
 #: Blocks that wait for the writer; with the one being filled and the one being written they share the memory.
 _WAITING = 2
 _BLOCKS = 8
+#: Seconds that the loop stands aside for a block.
+_LEND_S = 0.25
 
 
 class Writer:
@@ -47,6 +49,20 @@ class Writer:
             began = time.perf_counter()
             self._queue.put(work)
             self.waited += time.perf_counter() - began
+
+    def lend(self, work: Callable[[], None]) -> None:
+        """Has something done, and stands aside for it.
+
+        Two threads that work at once on neighbouring cores, with one interpreter lock between them, slow each other
+        down by more than they win: done one after the other, the same takes half the CPU time. Where the writer is
+        busy for long, as with a catalogue that does not answer, the loop goes on.
+        """
+        self.submit(work)
+        done = threading.Event()
+        self._queue.put(done)
+        began = time.perf_counter()
+        done.wait(_LEND_S)
+        self.waited += time.perf_counter() - began
 
     def wait(self) -> None:
         """Until everything so far is done."""
@@ -183,7 +199,7 @@ class PhaseRecorder:
         steps, released = self._steps, self._released
         self._steps = Steps(steps.first + len(steps))
         if len(steps):
-            self._writer.submit(lambda: self._take(steps, released))
+            self._writer.lend(lambda: self._take(steps, released))
         elif self._holds:
             self._writer.submit(lambda: self._write(released))
 

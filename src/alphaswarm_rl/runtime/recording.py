@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from gymnasium import Space, spaces
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, OpenStore, StoreRequest
+from alphaswarm_rl.envs.passing import WatchedEnv
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.runtime.accounting import account_to
 from alphaswarm_rl.runtime.episodes import EpisodeTracker
 from alphaswarm_rl.runtime.numbering import ALL, Numbering, Sampling
-from alphaswarm_rl.runtime.passing import WatchedEnv
 from alphaswarm_rl.runtime.recorded_rows import RowKey
 from alphaswarm_rl.runtime.recorder import PhaseRecorder, Writer, block_size
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.trajectory_stores.iceberg import IcebergTrajectoryStore
 from alphaswarm_rl.trajectory_stores.memory import InMemoryTrajectoryStore
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.runtime.device_tracker import DeviceTracker
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +46,7 @@ class Recording:
         self._training: PhaseRecorder | None = None
         self._phases: list[PhaseRecorder] = []
         self._finished = False
-        # On a GPU the loop would wait for every step to come over to this side.
-        self._train = settings.record.train or ("off" if run.device.startswith("cuda") else "all")
+        self._train = _wanted(settings, run.device)
 
     @classmethod
     def open(cls, spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> Self:
@@ -66,7 +68,7 @@ class Recording:
             if self.store is not None:
                 self.store.close()
 
-    def train(self, tracker: EpisodeTracker, observation: Any = None) -> AnyVectorEnv:
+    def train(self, tracker: EpisodeTracker | DeviceTracker, observation: Any = None) -> AnyVectorEnv:
         """The training environment, recorded.
 
         Args:
@@ -76,6 +78,7 @@ class Recording:
         record = self._settings.record
         if self.store is None or self._train == "off":
             return tracker
+        assert isinstance(tracker, EpisodeTracker)  # else nothing is recorded
         vector_steps = tracker.transitions // tracker.num_envs
         numbering = Numbering(
             tracker.numbers,
@@ -249,6 +252,16 @@ class RecordedEnv(WatchedEnv):
         result = self.env.step(actions)
         self.recorder.step(actions, *result)
         return result
+
+
+def records_training(spec: RLExperimentSpec, settings: Settings, device: str) -> bool:
+    """Whether training steps of such a run are recorded."""
+    return spec.trajectory_store.enabled and _wanted(settings, device) != "off"
+
+
+def _wanted(settings: Settings, device: str) -> str:
+    # On a GPU the loop would wait for every step to come over to this side.
+    return settings.record.train or ("off" if device.startswith("cuda") else "all")
 
 
 def _open_store(spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> OpenStore | None:

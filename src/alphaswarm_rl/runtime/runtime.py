@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.runtime import judge as judging
 from alphaswarm_rl.runtime import train as training
 from alphaswarm_rl.runtime.envelope import RunFailed, RunResult
-from alphaswarm_rl.runtime.events import Sink
+from alphaswarm_rl.runtime.events import Event, Sink
 from alphaswarm_rl.runtime.fingerprints import torch_threads
 from alphaswarm_rl.runtime.opening import RunContext
 from alphaswarm_rl.runtime.selection import Verb, latest_for
@@ -40,6 +40,7 @@ class RLRuntime:
         progress: Whether a progress bar is shown on standard error.
         sinks: More receivers of the run's events.
         frames: Data frames for the data pipeline `frame`, by name.
+        stop_when: Hears every event of a training; a text that it answers with halts the run, as its reason.
     """
 
     def __init__(
@@ -51,11 +52,18 @@ class RLRuntime:
         progress: bool = False,
         sinks: Sequence[Sink] = (),
         frames: Mapping[str, Any] | None = None,
+        stop_when: Callable[[Event], str | None] | None = None,
     ) -> None:
         self.spec = _as_spec(spec)
         self.settings = load_settings({}, os.environ) if settings is None else settings
         self._context = RunContext(
-            self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks), dict(frames or {})
+            self.spec,
+            self.settings,
+            dict(overrides or {}),
+            progress,
+            tuple(sinks),
+            dict(frames or {}),
+            stop_when=stop_when,
         )
         self._run: RunRow | None = None
         refuse_absent(self.spec)

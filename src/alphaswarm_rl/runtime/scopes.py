@@ -10,9 +10,9 @@ from gymnasium import spaces
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.hashing import canonical_json, sha256_text
+from alphaswarm_rl.envs.passing import WatchedEnv
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.models.rows import Scope
-from alphaswarm_rl.runtime.passing import WatchedEnv
 from alphaswarm_rl.spec import RLExperimentSpec
 
 #: The parts of a spec that decide what a reward means.

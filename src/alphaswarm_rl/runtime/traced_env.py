@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
-from alphaswarm_rl.runtime.passing import WatchedEnv
+from alphaswarm_rl.envs.passing import WatchedEnv
 from alphaswarm_rl.telemetry.metrics import STEP_REWARD
 from alphaswarm_rl.telemetry.session import Telemetry
 
@@ -50,10 +50,10 @@ class TracedEnv(WatchedEnv):
         self._kept(self.end)
         return result
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """One step of all environments."""
+    def step(self, actions: Any, **storage: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """One step of all environments; `storage` is that of a caller whose environment is on a device."""
         began = time.time_ns()
-        result = self.env.step(actions)
+        result = self.env.step(actions, **storage)
         ended = time.time_ns()
         self._kept(lambda: self._tell(began, ended, *result[1:4]))
         return result
@@ -66,7 +66,8 @@ class TracedEnv(WatchedEnv):
         self._episodes = []
 
     def _tell(self, began: int, ended: int, rewards: Any, terminated: Any, truncated: Any) -> None:
-        rewards = np.asarray(rewards, dtype=np.float64)
+        rewards, terminated, truncated = (np.asarray(_here(each)) for each in (rewards, terminated, truncated))
+        rewards = rewards.astype(np.float64)
         if self._board is not None:
             self._board.set(STEP_REWARD, float(rewards.mean()), phase="train")
         if self._traces is None:
@@ -91,3 +92,7 @@ class TracedEnv(WatchedEnv):
             episode.end(now, {"reward": float(self._returns[index]), "length": int(self._lengths[index])})
         self._returns[index] = 0
         self._lengths[index] = 0
+
+
+def _here(array: Any) -> Any:
+    return array.cpu() if hasattr(array, "cpu") else array

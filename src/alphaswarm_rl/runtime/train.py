@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alphaswarm_rl.core.contracts import Learner
+from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.runtime.accounting import refuse_other_tables
@@ -24,9 +25,12 @@ from alphaswarm_rl.runtime.opening import (
     start,
 )
 from alphaswarm_rl.runtime.progress import ProgressBar
-from alphaswarm_rl.runtime.recording import Recording
+from alphaswarm_rl.runtime.recording import Recording, records_training
 from alphaswarm_rl.runtime.selection import recorded_sha256
 from alphaswarm_rl.runtime.training import TrainingSession
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.runtime.device_tracker import DeviceTracker
 
 
 def train(context: RunContext, ledger: Ledger, *, seed: int | str | None) -> RunResult:
@@ -65,13 +69,16 @@ def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | Non
         windows["validation"] = training.validation_window
     if judges:
         windows["evaluation"] = judged.window
-    with run_scope(ledger, run, context.spec, context.settings, context.sinks) as scope:
+    with run_scope(ledger, run, context.spec, context.settings, context.sinks, context.stop_when) as scope:
         builder = start(context, ledger, scope, windows, others=training_windows(training), judges=judges)
         loaded = None if stopped is None else _last_checkpoint(stopped)
         if loaded is not None:
             builder.restore_data(loaded.states)
-        env = builder.build_env("env", num_envs=training.n_envs, phase="train", window=training.window)
-        with closing(EpisodeTracker(env)) as tracker:
+        on_device = builder.trains_on_device(recorded=records_training(context.spec, context.settings, builder.device))
+        env = builder.build_env(
+            "env", num_envs=training.n_envs, phase="train", window=training.window, on_device=on_device
+        )
+        with closing(_tracker(env, on_device=on_device)) as tracker:
             if judges:
                 _check_evaluation(builder)
             scope.bus.emit("env.built", **describe_env(tracker))
@@ -81,6 +88,14 @@ def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | Non
             with context.record(ledger, run) as recording:
                 _train_and_judge(context, ledger, scope, builder, tracker, learner, recording, stopped, loaded)
     return result_of(ledger.run(run.id))
+
+
+def _tracker(env: AnyVectorEnv, *, on_device: bool) -> EpisodeTracker | DeviceTracker:
+    if not on_device:
+        return EpisodeTracker(env)
+    from alphaswarm_rl.runtime.device_tracker import DeviceTracker
+
+    return DeviceTracker(env)
 
 
 def _last_checkpoint(run: RunRow) -> LoadedCheckpoint:
@@ -101,7 +116,7 @@ def _train_and_judge(
     ledger: Ledger,
     scope: RunScope,
     builder: Builder,
-    env: EpisodeTracker,
+    env: EpisodeTracker | DeviceTracker,
     learner: Learner,
     recording: Recording,
     stopped: RunRow | None,
@@ -134,6 +149,7 @@ def _train_and_judge(
                 progress.update(env.transitions, env.mean_reward, force=True)
         if env.transitions != learner.timesteps:
             # A halt drops the rollout that it came into.
+            assert isinstance(env, EpisodeTracker)  # on a device trainings stop between rollouts
             recording.abandon()
             env.return_to_mark()
         session.save()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.seeding import derived_seed
@@ -24,6 +24,9 @@ from alphaswarm_rl.runtime.progress import ProgressBar
 from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS, Evaluation, evaluate_learner
 from alphaswarm_rl.settings import Settings
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.runtime.device_tracker import DeviceTracker
 
 #: What counts as a rollout for agents that update step by step.
 _OFF_POLICY_LOG_UNIT = 1000
@@ -52,7 +55,7 @@ class TrainingSession:
         *,
         builder: Builder,
         learner: Learner,
-        env: EpisodeTracker,
+        env: EpisodeTracker | DeviceTracker,
         run_id: str,
         ledger: Ledger,
         bus: EventBus,
@@ -362,9 +365,9 @@ def _row(episode: Episode) -> dict[str, Any]:
     return {
         "phase": "train",
         "episode": episode.number,
-        "last_episode": episode.number,
-        "env_idx": episode.env_idx,
-        "count": 1,
+        "last_episode": episode.number + episode.count - 1,
+        "env_idx": episode.env_idx if episode.count == 1 else None,
+        "count": episode.count,
         "timesteps": episode.timesteps,
         "mean_reward": episode.reward,
         "portfolio_value": episode.portfolio_value,

@@ -24,7 +24,6 @@ class WaitingField:
 
 _WAITING = (
     WaitingField("universe.model", None, "the universe models"),
-    WaitingField("training.advantage", None, "the native agents"),
     WaitingField("ensembler", None, "the ensemblers"),
     WaitingField("training.extras", {}, "a part that declares keys there"),
     WaitingField("evaluation.extras", {}, "a part that declares keys there"),

@@ -1,16 +1,19 @@
-"""What a spec's environment takes of the spec: a part that it has no use for is refused, never ignored."""
+"""What a spec's environment and agent take of it: a part that they have no use for is refused, never ignored."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.kinds import Agent
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
 
 
 def refuse_unused_parts(spec: RLExperimentSpec) -> None:
-    """Refuses parts and dates that the environment does not take, and asks for the data that it needs."""
+    """Refuses parts and dates that the environment or the agent does not take, and asks for the data it needs."""
     assert spec.env is not None
+    _refuse_unused_advantage(spec)
     slots = spec.env.build().slots()
     name = spec.env.name
     if "window" not in slots:
@@ -34,6 +37,17 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
             "it trades market data, and the spec has no data_pipeline",
             "Add one, such as data_pipeline: {class: synthetic}.",
         )
+
+
+def _refuse_unused_advantage(spec: RLExperimentSpec) -> None:
+    if spec.training.advantage is None or spec.agent is None or spec.agent.build().takes_advantage:
+        return
+    takers = [cls.rl_alias for cls in catalogue.listing("agent") if issubclass(cls, Agent) and cls.takes_advantage]
+    raise SpecError(
+        "spec field 'training.advantage'",
+        f"the agent {spec.agent.name!r} takes no advantage estimator",
+        "Leave it out" + (f", or use an agent that takes one: {', '.join(takers)}." if takers else "."),
+    )
 
 
 def _parts(spec: RLExperimentSpec) -> tuple[tuple[str, str, Any], ...]:

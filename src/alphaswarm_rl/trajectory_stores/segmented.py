@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,9 @@ from alphaswarm_rl.lake.tables import KINDS, Kind, identifier
 from alphaswarm_rl.settings import Settings
 
 _log = logging.getLogger(__name__)
+
+#: Rows of closed segments that are kept in memory until they are merged.
+_AT_HAND_BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,7 @@ class SegmentedStore(ABC):
     def _merge(self) -> None:
         """Merges small segments; where that cannot be done they are delivered as they are."""
         try:
-            merge_spooled(self.spool, self.run_id)
+            merge_spooled(self.spool, self.run_id, {segment.path: segment for segment in self._pending})
         except (LakeError, OSError) as error:
             _log.warning("run %s: its segments are not merged: %s", self.run_id, error)
             discard_open(self.spool / self.run_id)
@@ -217,8 +220,13 @@ class SegmentedStore(ABC):
         for kind in KINDS:
             writer = self._open.pop((kind, phase), None)
             if writer is not None:
-                self._pending.append(writer.close(timesteps))
+                self._pending.append(self._bounded(writer.close(timesteps)))
                 self._numbers[kind, phase] += 1
+
+    def _bounded(self, segment: Segment) -> Segment:
+        """The segment, with its rows only while those at hand are few."""
+        at_hand = sum(its.rows.nbytes for its in (*self._pending, segment) if its.rows is not None)
+        return segment if at_hand <= _AT_HAND_BYTES else replace(segment, rows=None)
 
     def _writing(self) -> Any:
         what = f"steps of run {self.run_id}"

@@ -12,7 +12,9 @@ from alphaswarm_rl.core.errors import CheckpointError
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
     """The state of `generator`; its 128-bit numbers are written as text, which every JSON reader keeps exact."""
-    return _map_numbers(generator.bit_generator.state, lambda value: str(value) if isinstance(value, int) else value)
+    numbers = generator.bit_generator.state
+    state: dict[str, Any] = _map_numbers(numbers, lambda value: str(value) if isinstance(value, int) else value)
+    return state
 
 
 def set_generator_state(generator: np.random.Generator, state: Mapping[str, Any]) -> None:

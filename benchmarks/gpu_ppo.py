@@ -1,0 +1,120 @@
+"""Our PPO with environment and agent on one GPU: steps per second end to end, and whether it learns.
+
+    python benchmarks/gpu_ppo.py stocks [--num-envs 65536] [--rollouts 20] [--billion] [--profile]
+    python benchmarks/gpu_ppo.py oracle
+
+stocks: 30 stocks with 8 indicators, MLP 64x64, GAE, 4 epochs; rollout, update and episode statistics. Steps per second
+are those of the rollouts after the first ones, which compile. `--billion` trains a billion steps.
+oracle: the task whose observation tells the next return; trained until 95 % of the optimum, with the seconds it took.
+
+Needs NumPy, torch, gymnasium, pydantic, PyYAML and threadpoolctl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from typing import Any
+
+import torch
+from gpu_env import build, synthetic_panel
+
+from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+from alphaswarm_rl.core.contracts import AgentRequest
+from alphaswarm_rl.envs.device_episodes import DeviceEpisodes
+
+WARM_UP = 3
+
+
+class Hooks:
+    """Notes when each rollout is done; halts after so many of them."""
+
+    def __init__(self, rollouts: int, episodes: DeviceEpisodes) -> None:
+        self.times = [time.perf_counter()]
+        self.metrics: list[dict[str, float]] = []
+        self.mean_rewards: list[float] = []
+        self._rollouts = rollouts
+        self._episodes = episodes
+
+    def boundary(self, metrics: Any) -> None:
+        """After a rollout and its update; the host waits for the device here."""
+        sums = self._episodes.sums()
+        if sums.count:
+            self.mean_rewards.append(sums.total_reward / sums.count)
+        self.metrics.append(dict(metrics))
+        self.times.append(time.perf_counter())
+
+    def decided(self, values: Any, log_probs: Any) -> None:
+        """Nothing is recorded."""
+
+    def should_halt(self) -> bool:
+        """After the last rollout."""
+        return len(self.metrics) >= self._rollouts
+
+
+def stocks(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Trains on stocks, and gives what was measured."""
+    env = build(
+        "stock_trading", synthetic_panel(), arguments.num_envs, "next_open", device=arguments.device, compiled=None
+    )
+    watched = DeviceEpisodes(env)
+    config = PpoInhouse.Config(
+        n_steps=arguments.n_steps,
+        batch_size=arguments.num_envs * arguments.n_steps // arguments.minibatches,
+        n_epochs=4,
+        precision=arguments.precision,
+    )
+    learner = PpoInhouse(config).build(AgentRequest(env=watched, seed=0, device=arguments.device))
+    per_rollout = arguments.num_envs * arguments.n_steps
+    rollouts = -(-1_000_000_000 // per_rollout) if arguments.billion else arguments.rollouts + WARM_UP
+    hooks = Hooks(rollouts, watched)
+    began = time.perf_counter()
+    if arguments.profile:
+        profile(learner, watched, per_rollout, hooks)
+    learner.train(watched, rollouts * per_rollout, hooks)
+    spent = time.perf_counter() - began
+    times = hooks.times
+    rate = per_rollout * (len(times) - 1 - WARM_UP) / (times[-1] - times[WARM_UP])
+    return {
+        "steps_per_s": rate,
+        "steps": learner.timesteps,
+        "seconds": spent,
+        "first_rollouts_s": [round(b - a, 2) for a, b in itertools.pairwise(times)][:WARM_UP],
+        "mean_rewards": [round(value, 3) for value in (*hooks.mean_rewards[:1], *hooks.mean_rewards[-1:])],
+        "memory_gb": torch.cuda.max_memory_allocated() / 1e9 if arguments.device != "cpu" else None,
+        "metrics": {name: round(value, 5) for name, value in hooks.metrics[-1].items()},
+    }
+
+
+def profile(learner: Any, env: Any, per_rollout: int, hooks: Hooks) -> None:
+    """Prints where the device's time goes in one rollout and update."""
+    hooks._rollouts = WARM_UP
+    learner.train(env, WARM_UP * per_rollout, hooks)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+        hooks._rollouts = WARM_UP + 1
+        learner.train(env, (WARM_UP + 1) * per_rollout, hooks)
+    print(found.key_averages().table(sort_by="cuda_time_total", row_limit=25))
+
+
+def main() -> int:
+    """Measures and tells."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=("stocks",))
+    parser.add_argument("--num-envs", type=int, default=65_536)
+    parser.add_argument("--n-steps", type=int, default=32)
+    parser.add_argument("--minibatches", type=int, default=8)
+    parser.add_argument("--rollouts", type=int, default=20)
+    parser.add_argument("--precision", choices=("float32", "tf32"), default="tf32")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--billion", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    arguments = parser.parse_args()
+    print(json.dumps(stocks(arguments), indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

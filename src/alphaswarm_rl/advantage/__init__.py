@@ -1,0 +1,1 @@
+"""From rewards and values to advantages: pure functions for NumPy and torch, and the components around them."""

@@ -1,0 +1,320 @@
+"""PPO where the environment itself is on the device: nothing leaves it during rollout and update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alphaswarm_rl.agents.action_head import ActionHead
+from alphaswarm_rl.agents.device_policy import DevicePolicy
+from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
+from alphaswarm_rl.agents.ppo_learner import PpoSettings
+from alphaswarm_rl.agents.running_moments import CLIP, RunningMoments
+from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewards, State, TrainingHooks
+from alphaswarm_rl.core.errors import CheckpointError, EnvError
+from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
+from alphaswarm_rl.core.seeding import derived_seed, generator
+
+Array = np.ndarray[Any, Any]
+
+_KL_SLACK = 1.5
+_STATISTICS = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+_TINY = 1e-8
+
+
+class DevicePpoLearner:
+    """The twin of `PpoLearner` for environments of tensors.
+
+    It stops and is saved between rollouts alone. Observations are standardised where the environment wrote them: they
+    are by far the largest thing here, and are stored once.
+
+    Args:
+        alias: What the agent is called.
+        config: Its parameters.
+        settings: How it learns.
+        request: What it is built for.
+        estimator: Makes advantages of rewards.
+    """
+
+    resume: Literal["exact", "approximate"] = "exact"
+
+    def __init__(
+        self,
+        alias: str,
+        config: NativeOnPolicyConfig,
+        settings: PpoSettings,
+        request: AgentRequest,
+        estimator: BaseAdvantageEstimator,
+    ) -> None:
+        env = request.env
+        if config.encoder is not None:
+            raise EnvError(
+                "an encoder", "with an environment on a device only plain layers are computed there", "Leave it out."
+            )
+        self.timesteps = 0
+        self.observation: Any = None
+        self.rollout_transitions: int | None = settings.n_steps * env.num_envs
+        self._alias = alias
+        self._precision = config.precision
+        self._estimator = estimator
+        self._device = torch.device(request.device)
+        self._width = int(np.prod(env.single_observation_space.shape or (1,)))
+        pi, vf = config.layers
+        self.policy = DevicePolicy(
+            self._width,
+            pi,
+            vf,
+            ActionHead.of(env.single_action_space),
+            activation=config.activation,
+            generator=generator(request.seed, "weights"),
+            device=self._device,
+        )
+        self._settings = settings
+        wide = {"dtype": torch.float64, "device": self._device}
+        self._scale = RunningMoments(torch.zeros(self._width, **wide)) if settings.scales_observations else None
+        self._reward_scale = RunningMoments(torch.zeros((), **wide)) if settings.scales_rewards else None
+        self._sums = torch.zeros(env.num_envs, **wide)
+        self._random = torch.Generator(self._device)
+        self._random.manual_seed(derived_seed(request.seed, "device"))
+        self._storage: _Storage | None = None
+        self.seed_predictions(request.seed, env)
+
+    # Training.
+
+    def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
+        """Collects and learns until `timesteps` reaches `total_timesteps` or a halt."""
+        if self._storage is None:
+            masked = self.policy.head.discrete and hasattr(env, "action_masks")
+            self._storage = _Storage(self._settings.n_steps, env.num_envs, self.policy, self._width, masked=masked)
+        storage = self._storage
+        with _matrix_precision(self._precision):
+            if self.observation is None:
+                self.observation, _ = env.reset()
+                self._first_measure(self.observation)
+            while self.timesteps < total_timesteps:
+                length = min(self._settings.n_steps, math.ceil((total_timesteps - self.timesteps) / env.num_envs))
+                progress = min(self.timesteps / total_timesteps, 1.0)
+                self._collect(env, storage, length)
+                self.timesteps += length * env.num_envs
+                hooks.boundary(self._learn(storage, length, progress))
+                if hooks.should_halt():
+                    break
+
+    def _first_measure(self, observation: Tensor) -> None:
+        if self._scale is not None and self._scale.count == 0:
+            self._scale.variance = observation.abs().amax(0).to(torch.float64).clamp(min=1.0) ** 2
+
+    def _measure(self) -> tuple[Tensor, Tensor] | None:
+        """Mean and inverse standard deviation of observations, for this rollout."""
+        if self._scale is None:
+            return None
+        inverse = 1.0 / (self._scale.variance.sqrt() + _TINY)
+        return self._scale.mean.to(torch.float32), inverse.to(torch.float32)
+
+    def _collect(self, env: AnyVectorEnv, storage: _Storage, length: int) -> None:
+        measure = self._measure()
+        count, total, squares = 0, *torch.zeros((2, self._width), dtype=torch.float64, device=self._device)
+        seen = storage.observations
+        seen[0].copy_(self.observation)
+        policy = self.policy
+        for step in range(length):
+            if measure is not None:
+                _standardise(seen[step], *measure)
+                # Of standardised numbers float32 has digits enough for a step, and float64 for all of them.
+                count += len(seen[step])
+                total += seen[step].sum(0)
+                squares += (seen[step] * seen[step]).sum(0)
+                seen[step].clamp_(-CLIP, CLIP)
+            masks = None
+            if storage.masks is not None:
+                storage.masks[step] = env.action_masks().reshape(storage.masks[step].shape)  # type: ignore[attr-defined]
+                masks = storage.masks[step]
+            drawn, log_probs, values = policy.draw(seen[step], policy.noise(self._random, env.num_envs), masks)
+            _, rewards, terminated, truncated, _ = env.step(
+                policy.to_env(drawn), out=seen[step + 1], final_out=storage.final
+            )
+            storage.actions[step], storage.log_probs[step], storage.values[step] = drawn, log_probs, values
+            storage.rewards[step], storage.terminated[step], storage.truncated[step] = rewards, terminated, truncated
+            if self._estimator.uses_values:
+                # For all of them: looking whether any was truncated would wait for the device.
+                last = storage.final if measure is None else _standardised(storage.final, *measure)
+                storage.final_values[step] = policy.values(last)
+        self.observation = seen[length].clone()
+        if measure is not None:
+            assert self._scale is not None
+            mean, spread = total / count, squares / count - (total / count) ** 2
+            deviation = 1.0 / measure[1].to(torch.float64)
+            self._scale.merge(
+                count, measure[0].to(torch.float64) + mean * deviation, spread.clamp(min=0.0) * deviation**2
+            )
+            _standardise(seen[length], *measure).clamp_(-CLIP, CLIP)
+
+    def _rewards(self, storage: _Storage, length: int) -> RolloutRewards:
+        terminated, truncated = storage.terminated[:length], storage.truncated[:length]
+        rewards = storage.rewards[:length]
+        if self._reward_scale is not None:
+            rewards = self._scaled_rewards(rewards, terminated | truncated)
+        values = next_values = None
+        if self._estimator.uses_values:
+            values = storage.values[:length]
+            after = self.policy.values(storage.observations[length])
+            next_values = torch.where(truncated, storage.final_values[:length], torch.cat([values[1:], after[None]]))
+        return RolloutRewards(rewards, terminated, truncated, values=values, next_values=next_values)
+
+    def _scaled_rewards(self, rewards: Tensor, ended: Tensor) -> Tensor:
+        assert self._reward_scale is not None
+        sums = torch.empty_like(rewards, dtype=torch.float64)
+        running = self._sums
+        for step in range(len(rewards)):
+            running = running * self._settings.gamma + rewards[step]
+            sums[step] = running
+            running = torch.where(ended[step], 0.0, running)
+        self._sums = running
+        self._reward_scale.update(sums.reshape(-1))
+        scale = (self._reward_scale.variance.sqrt() + _TINY).to(torch.float32)
+        return (rewards / scale).clamp(-CLIP, CLIP)
+
+    def _learn(self, storage: _Storage, length: int, progress: float) -> dict[str, float]:
+        settings = self._settings
+        found = self._estimator.compute(self._rewards(storage, length))
+        rate, clip_range = settings.annealed(progress)
+        count = length * storage.rewards.shape[1]
+        returns = storage.values[:length] if found.returns is None else found.returns
+        whole = [
+            tensor[:length].reshape(count, *tensor.shape[2:])
+            for tensor in (
+                storage.observations,
+                storage.actions,
+                storage.log_probs,
+                found.advantages,
+                returns,
+                storage.values,
+                *(() if storage.masks is None else (storage.masks,)),
+            )
+        ]
+        told, updates, stopped = torch.zeros(len(_STATISTICS), device=self._device), 0, False
+        size = min(settings.batch_size, count)
+        for _ in range(settings.n_epochs):
+            order = torch.randperm(count, generator=self._random, device=self._device)
+            # A rest that is no whole batch waits for the next pass, which has another order.
+            for first in range(0, count - size + 1, size):
+                rows = order[first : first + size]
+                batch = [tensor.index_select(0, rows) for tensor in whole]
+                told += self.policy.learn(batch, settings.loss, rate, clip_range)
+                updates += 1
+            if settings.target_kl is not None and float(told[3]) / updates > _KL_SLACK * settings.target_kl:
+                stopped = True
+                break
+        # The one moment at which the host waits for the device.
+        metrics = {f"train/{name}": value / updates for name, value in zip(_STATISTICS, told.tolist(), strict=True)}
+        return metrics | {
+            "train/learning_rate": rate,
+            "train/clip_range": clip_range,
+            "train/n_updates": float(self.policy.steps),
+            "train/stopped_early": float(stopped),
+            **{f"train/{name}": float(value) for name, value in found.extras.items()},
+        }
+
+    # Prediction.
+
+    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+        """Starts the stream of predictions anew, so that an evaluation repeats itself."""
+        self._predicting = torch.Generator(self._device)
+        self._predicting.manual_seed(derived_seed(seed, "predict"))
+
+    def predict(
+        self, observation: Any, memory: Any, episode_start: Array, *, deterministic: bool, masks: Any = None
+    ) -> tuple[Array, Any]:
+        """Actions for a batch of this side of the bus; it has no memory."""
+        seen = torch.as_tensor(np.asarray(observation, np.float32)).to(self._device).reshape(len(observation), -1)
+        measure = self._measure()
+        if measure is not None:
+            seen = _standardised(seen, *measure)
+        noise = None if deterministic else self.policy.noise(self._predicting, len(seen))
+        legal = None
+        if masks is not None and self.policy.head.discrete:
+            legal = torch.as_tensor(np.asarray(masks, np.bool_)).to(self._device).reshape(len(seen), -1)
+        with _matrix_precision(self._precision):
+            drawn, _, _ = self.policy.draw(seen, noise, legal)
+        return self.policy.head.to_env(drawn.cpu().numpy()), None
+
+    # State.
+
+    def get_state(self) -> State:
+        """Weights, optimiser, statistics, generator, counters and the last observation."""
+        first, second, steps = self.policy.optimiser()
+        parts = {"weights": self.policy.weights(), "adam_first": first, "adam_second": second}
+        data: dict[str, Any] = {"agent": self._alias, "timesteps": self.timesteps, "gradient_steps": steps}
+        for name, scale in (("observations", self._scale), ("rewards", self._reward_scale)):
+            if scale is not None:
+                state = scale.get_state()
+                parts[f"scale_{name}"], data[f"scale_{name}"] = state.arrays, state.data
+        parts["device"] = {"random": self._random.get_state().numpy().copy(), "sums": self._sums.cpu().numpy().copy()}
+        arrays = {f"{part}/{name}": array for part, its in parts.items() for name, array in its.items()}
+        if self.observation is not None:
+            arrays["observation"] = self.observation.cpu().numpy().copy()
+        return State(arrays, data)
+
+    def set_state(self, state: State) -> None:
+        """Continues from there; on the same kind of device bit for bit."""
+        if state.data.get("agent") != self._alias or "device/random" not in state.arrays:
+            raise CheckpointError(
+                f"the state of agent {state.data.get('agent')!r}",
+                f"it is not of {self._alias!r} on a device",
+                "Resume a run on the kind of device that it was begun on.",
+            )
+        arrays, data = state.arrays, state.data
+
+        def part(name: str) -> dict[str, Array]:
+            return {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
+
+        self.policy.set_weights(part("weights"))
+        self.policy.set_optimiser(part("adam_first"), part("adam_second"), int(data["gradient_steps"]))
+        for name, scale in (("observations", self._scale), ("rewards", self._reward_scale)):
+            if scale is not None:
+                scale.set_state(State(part(f"scale_{name}"), data[f"scale_{name}"]))
+        self._random.set_state(torch.from_numpy(np.array(arrays["device/random"])))
+        self._sums = torch.from_numpy(np.array(arrays["device/sums"])).to(self._device)
+        self.timesteps = int(data["timesteps"])
+        seen = arrays.get("observation")
+        self.observation = None if seen is None else torch.from_numpy(np.array(seen)).to(self._device)
+
+
+class _Storage:
+    """Steps of all environments, time first."""
+
+    def __init__(self, steps: int, n: int, policy: DevicePolicy, width: int, *, masked: bool) -> None:
+        device, head = policy.device, policy.head
+        # One more than there are steps: the environment writes what follows a step straight to its place.
+        self.observations = torch.zeros((steps + 1, n, width), device=device)
+        self.final = torch.zeros((n, width), device=device)
+        kind = torch.int64 if head.discrete else torch.float32
+        self.actions = torch.zeros((steps, n, head.numbers), dtype=kind, device=device)
+        self.log_probs, self.values, self.rewards, self.final_values = torch.zeros((4, steps, n), device=device)
+        self.terminated, self.truncated = torch.zeros((2, steps, n), dtype=torch.bool, device=device)
+        self.masks = torch.zeros((steps, n, head.outputs), dtype=torch.bool, device=device) if masked else None
+
+
+def _standardise(observations: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
+    return observations.sub_(mean).mul_(inverse)
+
+
+def _standardised(observations: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
+    return ((observations - mean) * inverse).clamp_(-CLIP, CLIP)
+
+
+@contextmanager
+def _matrix_precision(precision: str) -> Iterator[None]:
+    """How exact products of matrices are on a GPU; put back afterwards."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

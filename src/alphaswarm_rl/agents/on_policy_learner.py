@@ -1,0 +1,305 @@
+"""What learners from fresh rollouts have in common: collecting, scaling, predicting, and their whole state."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from alphaswarm_rl.agents.actor_critic import ActorCritic, noise_of
+from alphaswarm_rl.agents.flat_observations import flattening
+from alphaswarm_rl.agents.observation_arrays import from_arrays, to_arrays
+from alphaswarm_rl.agents.scaling import ObservationScale, RewardScale
+from alphaswarm_rl.agents.stepping import goes_on, rows_of
+from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewards, State, TrainingHooks
+from alphaswarm_rl.core.errors import CheckpointError
+from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
+from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
+from alphaswarm_rl.core.seeding import generator
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Rollout:
+    """Steps of all environments, time first; what is not filled yet holds nothing.
+
+    Attributes:
+        observations: As they came, flat, (T, N, width).
+        actions: As they were drawn, (T, N, k).
+        filled: Steps so far.
+        masks: Legal choices, (T, N, outputs), where the environment says them.
+        finals: Steps at which episodes were truncated: the step, the environments, and what they showed last.
+    """
+
+    observations: Array
+    actions: Array
+    log_probs: Array
+    values: Array
+    rewards: Array
+    terminated: Array
+    truncated: Array
+    masks: Array | None
+    filled: int = 0
+    finals: list[tuple[int, Array, Array]] = field(default_factory=list)
+
+    ARRAYS = ("observations", "actions", "log_probs", "values", "rewards", "terminated", "truncated", "masks")
+
+    def get_state(self) -> dict[str, Array]:
+        """What is filled."""
+        arrays = {name: getattr(self, name) for name in self.ARRAYS}
+        found = {name: array[: self.filled].copy() for name, array in arrays.items() if array is not None}
+        for index, (step, rows, seen) in enumerate(self.finals):
+            found |= {f"final{index}/step": np.array(step), f"final{index}/rows": rows, f"final{index}/seen": seen}
+        return found
+
+    def set_state(self, arrays: dict[str, Array]) -> None:
+        """Continues from there."""
+        self.filled = len(arrays["rewards"])
+        for name in self.ARRAYS:
+            if getattr(self, name) is not None:
+                getattr(self, name)[: self.filled] = arrays[name]
+        self.finals = []
+        while f"final{len(self.finals)}/step" in arrays:
+            index = len(self.finals)
+            step, rows, seen = (np.array(arrays[f"final{index}/{part}"]) for part in ("step", "rows", "seen"))
+            self.finals.append((int(step), rows, seen))
+
+
+class OnPolicyLearner(ABC):
+    """Collects rollouts in any batched environment, and learns from each.
+
+    Its state is whole after every vector step: a rollout that is not full is part of it. So a run goes on bit for bit
+    from wherever it was stopped, provided that the environment can too; elsewhere episodes begin anew.
+
+    Args:
+        request: What it is built for.
+        net: The networks.
+        n_steps: Steps per environment in one rollout.
+        gamma: Discount per step.
+        estimator: Makes advantages of rewards.
+        scale_observations: Whether observations are standardised.
+        scale_rewards: Whether rewards are divided by the spread of their discounted sums.
+    """
+
+    resume: Literal["exact", "approximate"] = "exact"
+
+    def __init__(
+        self,
+        request: AgentRequest,
+        net: ActorCritic,
+        *,
+        alias: str,
+        n_steps: int,
+        gamma: float,
+        estimator: BaseAdvantageEstimator,
+        scale_observations: bool,
+        scale_rewards: bool,
+    ) -> None:
+        env = request.env
+        self.net = net
+        self.timesteps = 0
+        self.rollout_transitions: int | None = n_steps * env.num_envs
+        self.observation: Any = None
+        self._alias = alias
+        self._n_steps = n_steps
+        self._estimator = estimator
+        self._space = env.single_observation_space
+        self._width, self._flatten = flattening(env.single_observation_space)
+        self._scale = ObservationScale(self._width) if scale_observations else None
+        self._reward_scale = RewardScale(env.num_envs, gamma) if scale_rewards else None
+        self._drawing = generator(request.seed, "draw")
+        self._shuffling = generator(request.seed, "shuffle")
+        self._noise: Array | None = None
+        self._masked = net.head.discrete and hasattr(env, "action_masks")
+        self._rollout = self._storage(env.num_envs) if request.training else None
+        self._restored = False
+        self.seed_predictions(request.seed, env)
+
+    def _storage(self, n: int) -> Rollout:
+        steps, head = self._n_steps, self.net.head
+        return Rollout(
+            observations=np.zeros((steps, n, self._width), np.float32),
+            actions=np.zeros((steps, n, head.numbers), np.int64 if head.discrete else np.float32),
+            log_probs=np.zeros((steps, n), np.float32),
+            values=np.zeros((steps, n), np.float32),
+            rewards=np.zeros((steps, n)),
+            terminated=np.zeros((steps, n), np.bool_),
+            truncated=np.zeros((steps, n), np.bool_),
+            masks=np.zeros((steps, n, head.outputs), np.bool_) if self._masked else None,
+        )
+
+    # Training.
+
+    def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
+        """Collects and learns until `timesteps` reaches `total_timesteps` or a halt."""
+        rollout = self._rollout
+        assert rollout is not None
+        if self.observation is None or (self._restored and not goes_on(env)):
+            self._begin(env, rollout)
+        self._restored = False
+        n = env.num_envs
+        # More threads round differently, and cost more than they give in networks of this size.
+        with threadpool_limits(1, user_api="blas"):
+            while self.timesteps < total_timesteps:
+                begun = self.timesteps - rollout.filled * n
+                length = min(self._n_steps, math.ceil((total_timesteps - begun) / n))
+                halted = self._collect(env, rollout, length, hooks)
+                metrics: dict[str, float] = {}
+                if rollout.filled == length:
+                    metrics = self._learn(rollout, length, min(begun / total_timesteps, 1.0))
+                    rollout.filled, rollout.finals, self._noise = 0, [], None
+                hooks.boundary(metrics)
+                if halted:
+                    return
+
+    def _begin(self, env: AnyVectorEnv, rollout: Rollout) -> None:
+        self.observation, _ = env.reset()
+        self.timesteps -= rollout.filled * env.num_envs
+        rollout.filled, rollout.finals, self._noise = 0, [], None
+        if self._scale is not None:
+            self._scale.begin(self._flatten(self.observation))
+        if self._reward_scale is not None:
+            self._reward_scale.restart()
+
+    def _collect(self, env: AnyVectorEnv, rollout: Rollout, length: int, hooks: TrainingHooks) -> bool:
+        """Fills the rollout; says whether a halt came, before it was full or just then."""
+        head, n = self.net.head, env.num_envs
+        if self._noise is None:
+            self._noise = noise_of(head, self._drawing, length, n)
+        while rollout.filled < length:
+            step = rollout.filled
+            seen = rollout.observations[step]
+            seen[:] = self._flatten(self.observation)
+            masks = None
+            if rollout.masks is not None:
+                masks = rollout.masks[step]
+                masks[:] = np.reshape(env.action_masks(), masks.shape)  # type: ignore[attr-defined]
+            drawn, log_probs, values = self.net.draw(self._scaled(seen), self._noise[step], masks)
+            self.observation, rewards, terminated, truncated, infos = env.step(head.to_env(drawn))
+            rollout.actions[step], rollout.log_probs[step], rollout.values[step] = drawn, log_probs, values
+            rollout.rewards[step], rollout.terminated[step], rollout.truncated[step] = rewards, terminated, truncated
+            if np.count_nonzero(truncated):
+                rows = np.flatnonzero(truncated)
+                last = infos["final_obs"]
+                rollout.finals.append((step, rows, self._flatten(rows_of(last, rows))))
+            rollout.filled += 1
+            self.timesteps += n
+            hooks.decided(values, log_probs)
+            if hooks.should_halt():
+                return True
+        return False
+
+    def _rewards(self, rollout: Rollout, length: int) -> RolloutRewards:
+        """What the estimator sees: the value after a truncated step is that of what the episode showed last."""
+        terminated, truncated = rollout.terminated[:length], rollout.truncated[:length]
+        rewards = rollout.rewards[:length]
+        if self._reward_scale is not None:
+            rewards = self._reward_scale(rewards, terminated | truncated)
+        values = next_values = None
+        if self._estimator.uses_values:
+            values = rollout.values[:length].astype(np.float64)
+            after = self.net.values(self._scaled(self._flatten(self.observation)))
+            next_values = np.concatenate([values[1:], after[None]])
+            if rollout.finals:
+                ends = self.net.values(self._scaled(np.concatenate([seen for _, _, seen in rollout.finals])))
+                steps = np.concatenate([np.full(len(rows), step) for step, rows, _ in rollout.finals])
+                next_values[steps, np.concatenate([rows for _, rows, _ in rollout.finals])] = ends
+        return RolloutRewards(rewards, terminated, truncated, values=values, next_values=next_values)
+
+    @abstractmethod
+    def _learn(self, rollout: Rollout, length: int, progress: float) -> dict[str, float]:
+        """Learns from a full rollout; gives the metrics of the update."""
+
+    def _scaled(self, observations: Array) -> Array:
+        return observations if self._scale is None else self._scale(observations)
+
+    # Prediction.
+
+    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+        """Starts the stream of predictions anew, so that an evaluation repeats itself."""
+        self._predicting = generator(seed, "predict")
+
+    def predict(
+        self, observation: Any, memory: Any, episode_start: Array, *, deterministic: bool, masks: Any = None
+    ) -> tuple[Array, Any]:
+        """Actions for a batch; it has no memory."""
+        seen = self._flatten(observation)
+        noise = None if deterministic else noise_of(self.net.head, self._predicting, len(seen))
+        legal = None
+        if masks is not None and self.net.head.discrete:
+            legal = np.reshape(np.asarray(masks, np.bool_), (len(seen), self.net.head.outputs))
+        with threadpool_limits(1, user_api="blas"):
+            drawn, _, _ = self.net.draw(self._scaled(seen), noise, legal)
+        return self.net.head.to_env(drawn), None
+
+    # State.
+
+    def get_state(self) -> State:
+        """Weights, optimiser, statistics, generators, counters, and the rollout so far."""
+        first, second, steps = self.net.optimiser()
+        parts = {"weights": self.net.weights(), "adam_first": first, "adam_second": second}
+        data: dict[str, Any] = {
+            "agent": self._alias,
+            "timesteps": self.timesteps,
+            "gradient_steps": steps,
+            "drawing": generator_state(self._drawing),
+            "shuffling": generator_state(self._shuffling),
+        }
+        for name, scale in (("observations", self._scale), ("rewards", self._reward_scale)):
+            if scale is not None:
+                state = scale.get_state()
+                parts[f"scale_{name}"], data[f"scale_{name}"] = state.arrays, state.data
+        if self._rollout is not None:
+            parts["rollout"] = self._rollout.get_state()
+        if self._noise is not None:
+            parts["noise"] = {"noise": self._noise}
+        arrays = {f"{part}/{name}": array for part, its in parts.items() for name, array in its.items()}
+        if self.observation is not None:
+            arrays |= to_arrays(self.observation, "observation")
+        return State(arrays, data)
+
+    def set_state(self, state: State) -> None:
+        """Continues from there, bit for bit; a learner that only predicts takes what it needs for that."""
+        if state.data.get("agent") != self._alias:
+            raise CheckpointError(
+                f"the state of agent {state.data.get('agent')!r}",
+                f"this agent is {self._alias!r}",
+                "Load one of its own.",
+            )
+        try:
+            self._take(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the state of agent {self._alias!r}",
+                f"it does not fit: {error!r}",
+                "Load a checkpoint of the same spec.",
+            ) from error
+
+    def _take(self, state: State) -> None:
+        data = state.data
+        self.net.set_weights(_part(state, "weights"))
+        self.net.set_optimiser(_part(state, "adam_first"), _part(state, "adam_second"), int(data["gradient_steps"]))
+        set_generator_state(self._drawing, data["drawing"])
+        set_generator_state(self._shuffling, data["shuffling"])
+        if self._scale is not None:
+            self._scale.set_state(State(_part(state, "scale_observations"), data["scale_observations"]))
+        self.timesteps = int(data["timesteps"])
+        if self._rollout is None:
+            return
+        if self._reward_scale is not None:
+            self._reward_scale.set_state(State(_part(state, "scale_rewards"), data["scale_rewards"]))
+        self._rollout.set_state(_part(state, "rollout"))
+        self._noise = _part(state, "noise").get("noise")
+        seen = any(name.partition("/")[0] == "observation" for name in state.arrays)
+        self.observation = from_arrays(self._space, state.arrays, "observation") if seen else None
+        self._restored = True
+
+
+def _part(state: State, name: str) -> dict[str, Array]:
+    begin = f"{name}/"
+    return {key.removeprefix(begin): array for key, array in state.arrays.items() if key.startswith(begin)}

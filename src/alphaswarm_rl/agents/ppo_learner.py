@@ -1,0 +1,260 @@
+"""Proximal policy optimisation (Schulman et al., 2017)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alphaswarm_rl.advantage.gae import GAEAdvantage
+from alphaswarm_rl.agents.action_head import ActionHead
+from alphaswarm_rl.agents.actor_critic import ActorCritic, LossSettings, Minibatch
+from alphaswarm_rl.agents.flat_observations import flattening
+from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
+from alphaswarm_rl.agents.on_policy_learner import OnPolicyLearner, Rollout
+from alphaswarm_rl.agents.stepping import is_on_device
+from alphaswarm_rl.core.contracts import AgentRequest, Learner
+from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
+from alphaswarm_rl.core.seeding import derived_seed, generator
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.agents.a2c_inhouse import A2cInhouse
+    from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+
+#: An update stops when its steps have moved the policy this many times `target_kl`.
+_KL_SLACK = 1.5
+_STATISTICS = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+
+
+@dataclass(frozen=True)
+class PpoSettings:
+    """What PPO and A2C differ in, and the loss they share.
+
+    Attributes:
+        n_steps: Steps per environment in one rollout.
+        batch_size: Transitions per gradient step.
+        n_epochs: Passes over each rollout.
+        learning_rate: At the start.
+        anneals_rate: Whether it falls in a line to 0.
+        anneals_clip: Whether the clip range falls in a line to 0.
+        target_kl: Beyond 1.5 times this an update stops; None: never.
+        gamma: Discount per step.
+        scales_observations: Whether observations are standardised.
+        scales_rewards: Whether rewards are.
+        loss: The loss of one gradient step.
+    """
+
+    n_steps: int
+    batch_size: int
+    n_epochs: int
+    learning_rate: float
+    anneals_rate: bool
+    anneals_clip: bool
+    target_kl: float | None
+    gamma: float
+    scales_observations: bool
+    scales_rewards: bool
+    loss: LossSettings
+
+    @classmethod
+    def of(cls, config: NativeOnPolicyConfig, estimator: BaseAdvantageEstimator, **more: Any) -> PpoSettings:
+        """Those of an agent's parameters; what PPO alone has is in `more`."""
+        return cls(
+            n_steps=more["n_steps"],
+            batch_size=more["batch_size"],
+            n_epochs=more["n_epochs"],
+            learning_rate=config.learning_rate,
+            anneals_rate=config.lr_schedule == "linear",
+            anneals_clip=more.get("clip_schedule") == "linear",
+            target_kl=more.get("target_kl"),
+            gamma=config.gamma,
+            # A picture's numbers have a common scale already.
+            scales_observations=config.normalize_observation and config.encoder != "cnn",
+            scales_rewards=config.normalize_reward,
+            loss=LossSettings(
+                clip_range=more["clip_range"],
+                clip_range_vf=more.get("clip_range_vf"),
+                ent_coef=more["ent_coef"],
+                # Without values to learn there is no critic.
+                vf_coef=config.vf_coef if estimator.uses_values else 0.0,
+                max_grad_norm=config.max_grad_norm,
+                adam_eps=config.adam_eps,
+            ),
+        )
+
+    def annealed(self, progress: float) -> tuple[float, float]:
+        """Learning rate and clip range when that share of the training is done."""
+        left = 1.0 - progress
+        rate = self.learning_rate * (left if self.anneals_rate else 1.0)
+        return rate, self.loss.clip_range * (left if self.anneals_clip else 1.0)
+
+
+def build_ppo(alias: str, config: PpoInhouse.Config, request: AgentRequest) -> Learner:
+    """PPO of these parameters."""
+    estimator = _estimator(config, request)
+    return _build(alias, config, request, estimator, PpoSettings.of(config, estimator, **dict(config)))
+
+
+def build_a2c(alias: str, config: A2cInhouse.Config, request: AgentRequest) -> Learner:
+    """A2C: the ratio of new to old probabilities is 1 in the first step of a pass, so its gradient is the plain one."""
+    estimator = _estimator(config, request)
+    once = {"batch_size": config.n_steps * request.env.num_envs, "n_epochs": 1, "clip_range": math.inf}
+    return _build(alias, config, request, estimator, PpoSettings.of(config, estimator, **{**dict(config), **once}))
+
+
+def _estimator(config: NativeOnPolicyConfig, request: AgentRequest) -> BaseAdvantageEstimator:
+    named: BaseAdvantageEstimator | None = request.advantage
+    if named is not None:
+        return named
+    given = {"gamma": config.gamma, "lam": config.gae_lambda, "normalize": config.normalize_advantage}
+    return GAEAdvantage(GAEAdvantage.Config(**given))
+
+
+def _build(
+    alias: str,
+    config: NativeOnPolicyConfig,
+    request: AgentRequest,
+    estimator: BaseAdvantageEstimator,
+    settings: PpoSettings,
+) -> Learner:
+    """The learner; where the environment is on a device, all of it is."""
+    if is_on_device(request.env):
+        from alphaswarm_rl.agents.device_ppo_learner import DevicePpoLearner
+
+        return DevicePpoLearner(alias, config, settings, request, estimator)
+    return PpoLearner(alias, settings, request, build_net(config, request), estimator)
+
+
+def build_net(config: NativeOnPolicyConfig, request: AgentRequest) -> ActorCritic:
+    """Networks for the environment's spaces: by hand in NumPy where they are plain MLPs on a CPU, else in torch."""
+    space = request.env.single_observation_space
+    head = ActionHead.of(request.env.single_action_space)
+    width, _ = flattening(space)
+    pi, vf = config.layers
+    weights = generator(request.seed, "weights")
+    if config.path == "auto" and config.encoder is None and request.device == "cpu":
+        from alphaswarm_rl.agents.mlp_actor_critic import MlpActorCritic
+
+        return MlpActorCritic(width, pi, vf, head, activation=config.activation, generator=weights)
+    from alphaswarm_rl.agents.torch_actor_critic import TorchActorCritic
+
+    encoder = None
+    if config.encoder is not None:
+        from alphaswarm_rl.policies.backbones.encoders import build_encoder
+        from alphaswarm_rl.policies.backbones.observed import stacked_frames
+
+        encoder = build_encoder(
+            space,
+            config.encoder,
+            config.embed_dim,
+            length=stacked_frames(request.env),
+            seed=derived_seed(request.seed, "encoder"),
+            pretrained=request.training,
+        )
+    return TorchActorCritic(
+        width,
+        pi,
+        vf,
+        head,
+        activation=config.activation,
+        generator=weights,
+        device=request.device,
+        encoder=encoder,
+        shape=space.shape if config.encoder == "cnn" else None,
+    )
+
+
+class PpoLearner(OnPolicyLearner):
+    """Learns from each rollout by several passes of clipped steps.
+
+    Args:
+        alias: What the agent is called.
+        settings: How it learns.
+        request: What it is built for.
+        net: Its networks.
+        estimator: Makes advantages of rewards.
+    """
+
+    def __init__(
+        self,
+        alias: str,
+        settings: PpoSettings,
+        request: AgentRequest,
+        net: ActorCritic,
+        estimator: BaseAdvantageEstimator,
+    ) -> None:
+        super().__init__(
+            request,
+            net,
+            alias=alias,
+            n_steps=settings.n_steps,
+            gamma=settings.gamma,
+            estimator=estimator,
+            scale_observations=settings.scales_observations,
+            scale_rewards=settings.scales_rewards,
+        )
+        self._settings = settings
+
+    def _learn(self, rollout: Rollout, length: int, progress: float) -> dict[str, float]:
+        settings = self._settings
+        found = self._estimator.compute(self._rewards(rollout, length))
+        rate, clip_range = settings.annealed(progress)
+        loss = dataclasses.replace(settings.loss, clip_range=clip_range)
+        count = length * rollout.rewards.shape[1]
+
+        def flat(array: Any) -> Any:
+            return array[:length].reshape(count, *array.shape[2:])
+
+        raw = flat(rollout.observations)
+        returns = found.returns if found.returns is not None else rollout.values[:length]
+        whole = Minibatch(
+            observations=self._scaled(raw),
+            actions=flat(rollout.actions),
+            log_probs=flat(rollout.log_probs),
+            advantages=flat(found.advantages).astype(np.float32),
+            returns=flat(returns).astype(np.float32),
+            values=flat(rollout.values),
+            masks=None if rollout.masks is None else flat(rollout.masks),
+        )
+        told, updates, stopped = np.zeros(len(_STATISTICS)), 0, False
+        for _ in range(settings.n_epochs):
+            shuffled = _chosen(whole, self._shuffling.permutation(count))
+            for first in range(0, count, settings.batch_size):
+                told += self.net.learn(_chosen(shuffled, slice(first, first + settings.batch_size)), loss, rate)
+                updates += 1
+            # By the mean over the passes: one minibatch says little.
+            if settings.target_kl is not None and told[3] / updates > _KL_SLACK * settings.target_kl:
+                stopped = True
+                break
+        if self._scale is not None:
+            self._scale.update(raw)
+        metrics = {f"train/{name}": float(value / updates) for name, value in zip(_STATISTICS, told, strict=True)}
+        return metrics | {
+            "train/learning_rate": rate,
+            "train/clip_range": loss.clip_range,
+            "train/n_updates": float(self.net.steps),
+            "train/stopped_early": float(stopped),
+            "train/explained_variance": _explained(whole.values, whole.returns),
+            **{f"train/{name}": float(value) for name, value in found.extras.items()},
+        }
+
+
+def _chosen(batch: Minibatch, rows: Any) -> Minibatch:
+    return Minibatch(
+        batch.observations[rows],
+        batch.actions[rows],
+        batch.log_probs[rows],
+        batch.advantages[rows],
+        batch.returns[rows],
+        batch.values[rows],
+        None if batch.masks is None else batch.masks[rows],
+    )
+
+
+def _explained(values: Any, returns: Any) -> float:
+    """The share of the returns' variance that the values knew; NaN where there is none."""
+    variance = float(returns.var())
+    return 1.0 - float((returns - values).var()) / variance if variance > 0 else math.nan

@@ -1,0 +1,33 @@
+"""What learners ask of an environment between two steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def rows_of(observation: Any, rows: Array) -> Any:
+    """Some environments' observations of a batch; Gymnasium's own final ones are arrays of arrays."""
+    if isinstance(observation, dict):
+        return {name: rows_of(part, rows) for name, part in observation.items()}
+    if isinstance(observation, tuple):
+        return tuple(rows_of(part, rows) for part in observation)
+    chosen = np.asarray(observation)[rows]
+    return np.stack(list(chosen)) if chosen.dtype == object else chosen
+
+
+def goes_on(env: Any) -> bool:
+    """Whether the environment itself, behind those who watch it, can be put back into its state."""
+    while hasattr(env, "env"):
+        env = env.env
+    return hasattr(env, "set_state")
+
+
+def is_on_device(env: Any) -> bool:
+    """Whether what the environment takes and gives are tensors."""
+    import torch
+
+    return isinstance(getattr(env, "device", None), torch.device)

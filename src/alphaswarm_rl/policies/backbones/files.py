@@ -1,0 +1,165 @@
+"""Backbones on disk: one safetensors file, whose header holds the rest as JSON. Nothing is pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from alphaswarm_rl.core.errors import CheckpointError, ComponentError
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.policies.backbones.base import Backbone
+
+SCHEMA_VERSION = 1
+#: Where the JSON is, in the header of the file.
+_KEY = "alphaswarm_rl.backbone"
+
+
+@dataclass(frozen=True)
+class BackboneDescription:
+    """What a backbone's network is.
+
+    Attributes:
+        alias: Alias of the backbone in the catalogue.
+        kwargs: The parameters that shape it.
+        features: Numbers per step.
+        length: Steps per window.
+        features_dim: Width of its output.
+    """
+
+    alias: str
+    kwargs: dict[str, Any]
+    features: int
+    length: int
+    features_dim: int
+
+
+def save_backbone(path: str | Path, network: nn.Module) -> str:
+    """Writes a built backbone to a file, to be named by `weights` or read by `load_backbone`.
+
+    Args:
+        path: Where to; the folder must be there.
+        network: What a backbone's `build` gave, trained or not.
+
+    Returns:
+        SHA-256 of the file.
+    """
+    from safetensors.torch import save
+
+    description = getattr(network, "description", None)
+    if not isinstance(description, BackboneDescription):
+        raise ComponentError(
+            f"a network of type {type(network).__name__}",
+            "no backbone of the catalogue built it, so nobody could build it again",
+            "Save what a backbone's build() gave.",
+        )
+    about = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(description)}, sort_keys=True)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    content = save(tensors, metadata={_KEY: about})
+    target = Path(path)
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    unfinished.write_bytes(content)
+    unfinished.replace(target)
+    return hashlib.sha256(content).hexdigest()
+
+
+def load_backbone(path: str | Path, *, sha256: str | None = None) -> Any:
+    """The network that `save_backbone` wrote, to be trained on or used.
+
+    Args:
+        path: The file.
+        sha256: What its checksum must be; None: any.
+    """
+    from alphaswarm_rl.core.contracts import EncoderRequest
+    from alphaswarm_rl.core.refs import build_from_config
+
+    about, tensors = _read(Path(path), sha256)
+    backbone = build_from_config({"class": about.alias, "kwargs": about.kwargs}, kind="policy_backbone")
+    network = backbone.build(EncoderRequest(about.features, about.length, about.features_dim))
+    _take(network, tensors, Path(path), needless=())
+    return network
+
+
+def load_trunk(network: nn.Module, backbone: Backbone, path: Path, *, sha256: str | None) -> None:
+    """Puts the weights of a file into a network of the same shape; any other file is an error.
+
+    Args:
+        network: Where to.
+        backbone: What built it.
+        path: The file.
+        sha256: What its checksum must be; None: any.
+    """
+    theirs, tensors = _read(path, sha256)
+    ours: BackboneDescription = network.description
+    differing = [
+        f"{name} {getattr(theirs, name)!r} (here {getattr(ours, name)!r})"
+        for name in ("alias", "features", "length", "features_dim")
+        if getattr(theirs, name) != getattr(ours, name)
+    ]
+    differing += [
+        f"{name} {theirs.kwargs.get(name)!r} (here {ours.kwargs.get(name)!r})"
+        for name in sorted({*theirs.kwargs, *ours.kwargs} - backbone.reshapable)
+        if theirs.alias == ours.alias and theirs.kwargs.get(name) != ours.kwargs.get(name)
+    ]
+    if differing:
+        raise ComponentError(
+            f"the weights {str(path)!r} of policy_backbone {backbone.rl_alias!r}",
+            f"they are of a backbone with {', '.join(differing)}",
+            "Name the same parameters, windows and features_dim as in its training.",
+        )
+    _take(network, tensors, path, needless=backbone.training_only)
+
+
+def _read(path: Path, sha256: str | None) -> tuple[BackboneDescription, dict[str, Tensor]]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        # Read once: what was verified is what is loaded.
+        content = path.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if sha256 is not None and found != sha256:
+            raise CheckpointError(
+                f"the weights {str(path)!r}",
+                f"their SHA-256 is {found}, not {sha256}",
+                "Use the file that was meant, or name its checksum.",
+            )
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        about = json.loads(header["__metadata__"][_KEY])
+        version = about.pop("schema_version")
+        if version != SCHEMA_VERSION:
+            raise CheckpointError(
+                f"the weights {str(path)!r}", f"they have schema version {version}", "Upgrade alphaswarm-rl."
+            )
+        return BackboneDescription(**about), load(content)
+    except OSError as error:
+        raise CheckpointError(
+            f"the weights {str(path)!r}",
+            f"they cannot be read: {error.strerror or error}",
+            "Name a file that save_backbone wrote, relative to the working directory.",
+        ) from error
+    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"the weights {str(path)!r}",
+            f"they are no backbone: {error!r}",
+            "Name a file that save_backbone wrote.",
+        ) from error
+
+
+def _take(network: nn.Module, tensors: dict[str, Tensor], path: Path, *, needless: tuple[str, ...]) -> None:
+    own = network.state_dict()
+    wanted = {name: tensor for name, tensor in tensors.items() if name in own or not name.startswith(needless)}
+    shapes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
+    if shapes != {name: tuple(tensor.shape) for name, tensor in own.items()}:
+        odd = sorted({*own} ^ {*wanted}) or [name for name in own if own[name].shape != wanted[name].shape]
+        raise CheckpointError(
+            f"the weights {str(path)!r}",
+            f"they do not fit, beginning with {odd[0]!r}",
+            "Use weights of the same backbone.",
+        )
+    network.load_state_dict(wanted)

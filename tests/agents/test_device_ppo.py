@@ -1,0 +1,141 @@
+"""Training where the environment is in torch: here on CPU tensors, as it goes on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+from alphaswarm_rl.core.contracts import AgentRequest
+from alphaswarm_rl.core.errors import CheckpointError, EnvError
+from alphaswarm_rl.envs.device_episodes import DeviceEpisodes
+from alphaswarm_rl.envs.making import make_env
+
+SMALL = {"n_steps": 8, "batch_size": 16, "n_epochs": 2, "net_arch": (16,)}
+
+
+class Hooks:
+    def __init__(self, halt_after: int | None = None) -> None:
+        self.rollouts = 0
+        self._halt_after = halt_after
+
+    def boundary(self, metrics: Any) -> None:
+        self.rollouts += 1
+
+    def decided(self, values: Any, log_probs: Any) -> None:
+        raise AssertionError("nothing is told step by step")
+
+    def should_halt(self) -> bool:
+        return self.rollouts == self._halt_after
+
+
+def oracle(seed: int = 0) -> Any:
+    return make_env("oracle_feature", num_envs=4, seed=seed, backend="torch")
+
+
+def built(env: Any, seed: int = 0, **kwargs: Any) -> Any:
+    return PpoInhouse(PpoInhouse.Config(**{**SMALL, **kwargs})).build(AgentRequest(env=env, seed=seed))
+
+
+def same(one: Any, other: Any) -> None:
+    assert one.data == other.data
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, other.arrays[name], err_msg=name)
+
+
+def test_it_repeats_itself_and_goes_on_bit_for_bit() -> None:
+    env = oracle()
+    whole = built(env)
+    whole.train(env, 160, Hooks())
+    first_env = oracle()
+    first = built(first_env)
+    first.train(first_env, 160, Hooks(2))
+    assert first.timesteps == 64
+    second_env = oracle(seed=9)
+    second = built(second_env, seed=9)
+    second.set_state(first.get_state())
+    second_env.set_state(first_env.get_state())
+    second.train(second_env, 160, Hooks())
+    same(second.get_state(), whole.get_state())
+
+
+def test_moments_of_observations_are_those_of_all_that_was_seen() -> None:
+    env = oracle()
+    learner = built(env, n_steps=32)
+    learner.train(env, 32 * 4, Hooks())
+    seen = learner._storage.observations[:32].reshape(-1, learner._width).to(torch.float64)
+    # The first measure divides by the size of the first observations, and cuts nothing off here.
+    first = oracle().reset()[0].abs().amax(0).clamp(min=1.0).to(torch.float64)
+    np.testing.assert_allclose(learner._scale.mean, (seen * first).mean(0), atol=1e-5)
+    np.testing.assert_allclose(learner._scale.variance, (seen * first).var(0, correction=0), rtol=1e-4, atol=1e-6)
+
+
+def test_it_learns_what_the_cpu_learner_learns() -> None:
+    """The same networks, loss and rewards: both solve the task whose observation tells the next return."""
+    env = oracle()
+    watched = DeviceEpisodes(env)
+    learner = built(watched, n_steps=64, batch_size=64, n_epochs=4, learning_rate=3e-3)
+    learner.train(watched, 256, Hooks())
+    before = watched.sums()
+    learner.train(watched, 30_000, Hooks())
+    watched.sums()
+    learner.train(watched, 36_000, Hooks())
+    after = watched.sums()
+    assert after.total_reward / after.total_length > 0
+    assert after.count > 0
+    assert before.count >= 0
+
+
+def test_predictions_take_arrays_of_this_side() -> None:
+    env = oracle()
+    learner = built(env)
+    learner.train(env, 64, Hooks())
+    plain = make_env("oracle_feature", num_envs=3, seed=1)
+    seen, _ = plain.reset()
+    for deterministic in (True, False):
+        actions, memory = learner.predict(seen, None, np.ones(3, np.bool_), deterministic=deterministic)
+        assert memory is None
+        plain.step(actions)
+
+
+def test_a_state_of_the_cpu_learner_is_refused() -> None:
+    plain = make_env("oracle_feature", num_envs=4, seed=0)
+    state = built(plain).get_state()
+    with pytest.raises(CheckpointError, match="device"):
+        built(oracle()).set_state(state)
+
+
+def test_encoders_are_refused_there() -> None:
+    with pytest.raises(EnvError, match="encoder"):
+        built(oracle(), encoder="mlp")
+
+
+def test_a_run_trains_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
+    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.runtime.building import Builder
+
+    # As on a GPU, which is the one place where it is so by itself.
+    monkeypatch.setattr(Builder, "trains_on_device", lambda self, *, recorded: not recorded)
+    spec = RLExperimentSpec.from_data(
+        {
+            "name": "on a device",
+            "env": {"class": "oracle_feature"},
+            "agent": {"class": "ppo_inhouse", "kwargs": {"n_steps": 64, "batch_size": 64, "n_epochs": 1}},
+            "training": {"total_timesteps": 4096, "n_envs": 8, "log_interval": 1},
+            "evaluation": {"episodes": 4},
+            "trajectory_store": {"enabled": False},
+        }
+    )
+    settings = Settings(home=tmp_path)
+    run = RLRuntime(spec, settings).train()
+    assert run.status == "completed"
+    with Ledger.open(settings) as ledger:
+        rows = ledger.episodes(run.run_id)
+        assert ledger.run(run.run_id).timesteps == 4096
+    assert sum(row.count for row in rows if row.phase == "train") > 0
+    assert all(row.last_episode - row.episode + 1 == row.count for row in rows)

@@ -1,0 +1,273 @@
+"""Our own PPO and A2C: repeated and resumed bit for bit, bootstrapped rightly, and learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from alphaswarm_rl.agents.a2c_inhouse import A2cInhouse
+from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest, State
+from alphaswarm_rl.core.errors import CheckpointError, EnvError
+from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
+from alphaswarm_rl.envs.making import make_env
+
+AGENTS = {"ppo_inhouse": PpoInhouse, "a2c_inhouse": A2cInhouse}
+
+
+class Hooks:
+    """Counts, and halts after so many vector steps."""
+
+    def __init__(self, halt_after: int | None = None) -> None:
+        self.steps = 0
+        self.metrics: list[dict[str, float]] = []
+        self._halt_after = halt_after
+
+    def boundary(self, metrics: Any) -> None:
+        self.metrics.append(dict(metrics))
+
+    def decided(self, values: Any, log_probs: Any) -> None:
+        assert values.shape == log_probs.shape
+
+    def should_halt(self) -> bool:
+        self.steps += 1
+        return self.steps == self._halt_after
+
+
+def cartpole(seed: int = 3, n: int = 4) -> BatchedCartPole:
+    return BatchedCartPole(EnvRequest(num_envs=n, seed=seed))
+
+
+def built(agent: str, env: Any, seed: int = 5, **kwargs: Any) -> Any:
+    kind = AGENTS[agent]
+    short = {"n_steps": 16, "batch_size": 32, "n_epochs": 3} if agent == "ppo_inhouse" else {"n_steps": 8}
+    return kind(kind.Config(**{**short, **kwargs})).build(AgentRequest(env=env, seed=seed))
+
+
+def same(one: State, other: State) -> None:
+    assert one.data == other.data
+    assert set(one.arrays) == set(other.arrays)
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, other.arrays[name], err_msg=name)
+
+
+@pytest.mark.parametrize("path", ["auto", "torch"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_training_repeats_itself(agent: str, path: str) -> None:
+    states = []
+    for _ in range(2):
+        env = cartpole()
+        learner = built(agent, env, path=path)
+        learner.train(env, 320, Hooks())
+        states.append(learner.get_state())
+    same(*states)
+
+
+@pytest.mark.parametrize("halt_after", [16, 21, 39])
+@pytest.mark.parametrize("path", ["auto", "torch"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_training_that_was_stopped_anywhere_goes_on_bit_for_bit(agent: str, path: str, halt_after: int) -> None:
+    env = cartpole()
+    whole = built(agent, env, path=path)
+    whole.train(env, 400, Hooks())
+    first_env = cartpole()
+    first = built(agent, first_env, path=path)
+    first.train(first_env, 400, Hooks(halt_after))
+    assert first.timesteps == halt_after * 4
+    learner_state, env_state = first.get_state(), first_env.get_state()
+    second_env = cartpole(seed=77)
+    second = built(agent, second_env, seed=99, path=path)
+    second.set_state(learner_state)
+    second_env.set_state(env_state)
+    second.train(second_env, 400, Hooks())
+    assert second.timesteps == whole.timesteps == 400
+    same(second.get_state(), whole.get_state())
+    np.testing.assert_array_equal(second_env.get_state().arrays["physics"], env.get_state().arrays["physics"])
+
+
+def test_an_environment_that_cannot_go_on_is_begun_anew() -> None:
+    env = cartpole()
+    learner = built("ppo_inhouse", env)
+    learner.train(env, 400, Hooks(21))
+    again = built("ppo_inhouse", env)
+    again.set_state(learner.get_state())
+    stateless = make_env("gymnasium", id="CartPole-v1", num_envs=4)
+    again.train(stateless, 400, Hooks())
+    assert again.timesteps == 400
+
+
+def test_the_last_rollout_ends_where_the_training_does() -> None:
+    env = cartpole()
+    learner = built("ppo_inhouse", env)
+    hooks = Hooks()
+    learner.train(env, 70, hooks)
+    assert (learner.timesteps, len(hooks.metrics)) == (72, 2)
+
+
+class Counting(VectorEnv[Any, Any, Any]):
+    """Shows its step, pays it, is cut off after three of them in one environment, and terminates in the other."""
+
+    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(self) -> None:
+        self.num_envs = 2
+        self.single_observation_space = spaces.Box(-10, 10, (1,), np.float32)
+        self.single_action_space = spaces.Discrete(2)
+        self.observation_space = spaces.Box(-10, 10, (2, 1), np.float32)
+        self.action_space = spaces.MultiDiscrete([2, 2])
+        self.count = 0
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.count = 0
+        return np.zeros((2, 1), np.float32), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self.count += 1
+        shown, rewards = np.full((2, 1), self.count, np.float32), np.full(2, float(self.count))
+        ended = self.count == 3
+        infos: dict[str, Any] = {}
+        if ended:
+            infos = {"final_obs": shown.copy(), "_final_obs": np.ones(2, np.bool_)}
+            shown[:] = 0
+            self.count = 0
+        return shown, rewards, np.array([False, ended]), np.array([ended, False]), infos
+
+
+def test_truncated_episodes_are_bootstrapped_from_what_they_showed_last() -> None:
+    env = Counting()
+    learner = PpoInhouse(
+        PpoInhouse.Config(n_steps=4, net_arch=(), normalize_observation=False, normalize_reward=False)
+    ).build(AgentRequest(env=env, seed=0))
+    # The value of what is seen is ten times it.
+    learner.net.set_weights(
+        {
+            "action.weight": np.zeros((2, 1)),
+            "action.bias": np.zeros(2),
+            "value.weight": np.full((1, 1), 10.0),
+            "value.bias": np.zeros(1),
+        }
+    )
+    learner.observation, _ = env.reset()
+    rollout = learner._rollout
+    learner._collect(env, rollout, 4, Hooks())
+    seen = learner._rewards(rollout, 4)
+    np.testing.assert_array_equal(seen.rewards, [[1, 1], [2, 2], [3, 3], [1, 1]])
+    np.testing.assert_array_equal(seen.values, [[0, 0], [10, 10], [20, 20], [0, 0]])
+    # After step 3 the cut-off episode would have gone on at 30; the next episode begins at 0, and is at 1 in the end.
+    np.testing.assert_array_equal(seen.next_values[:, 0], [10, 20, 30, 10])
+    np.testing.assert_array_equal(seen.truncated[:, 0], [False, False, True, False])
+    np.testing.assert_array_equal(seen.terminated[:, 1], [False, False, True, False])
+
+
+@pytest.mark.parametrize(
+    ("id", "kwargs"),
+    [("Pendulum-v1", {}), ("FrozenLake-v1", {"is_slippery": False}), ("CliffWalking-v1", {})],
+)
+def test_any_gymnasium_environment_can_be_trained_in(id: str, kwargs: dict[str, Any]) -> None:  # noqa: A002
+    env = (
+        make_env("gymnasium", id=id, num_envs=2, kwargs=kwargs) if kwargs else make_env("gymnasium", id=id, num_envs=2)
+    )
+    learner = built("ppo_inhouse", env)
+    hooks = Hooks()
+    learner.train(env, 128, hooks)
+    assert all(np.isfinite(value) for name, value in hooks.metrics[-1].items() if "variance" not in name)
+    seen, _ = env.reset()
+    actions, memory = learner.predict(seen, None, np.ones(2, np.bool_), deterministic=True)
+    assert memory is None
+    assert all(env.single_action_space.contains(action) for action in actions)
+
+
+def test_illegal_actions_are_never_drawn() -> None:
+    class Masked(BatchedCartPole):
+        def action_masks(self) -> Any:
+            return np.tile([False, True], (self.num_envs, 1))
+
+        def step(self, actions: Any) -> Any:
+            assert (np.asarray(actions) == 1).all()
+            return super().step(actions)
+
+    env = Masked(EnvRequest(num_envs=4, seed=0))
+    learner = built("ppo_inhouse", env)
+    learner.train(env, 128, Hooks())
+    seen, _ = env.reset()
+    actions, _ = learner.predict(seen, None, np.ones(4), deterministic=False, masks=np.tile([True, False], (4, 1)))
+    assert (actions == 0).all()
+
+
+def test_predictions_repeat_themselves_and_leave_training_alone() -> None:
+    env = cartpole()
+    learner = built("ppo_inhouse", env)
+    learner.train(env, 64, Hooks())
+    seen, _ = cartpole(8).reset()
+    drawn = []
+    before = learner.get_state()
+    for _ in range(2):
+        learner.seed_predictions(4, env)
+        drawn.append([learner.predict(seen, None, np.ones(4), deterministic=False)[0] for _ in range(5)])
+    np.testing.assert_array_equal(*drawn)
+    same(before, learner.get_state())
+
+
+def test_it_predicts_from_a_state_without_being_trained() -> None:
+    env = cartpole()
+    learner = built("ppo_inhouse", env)
+    learner.train(env, 64, Hooks())
+    asked = PpoInhouse(PpoInhouse.Config(n_steps=16)).build(AgentRequest(env=cartpole(n=2), seed=1, training=False))
+    asked.set_state(learner.get_state())
+    seen, _ = cartpole(8).reset()
+    for deterministic in (True, False):
+        for each in (learner, asked):
+            each.seed_predictions(4, env)
+        found = [each.predict(seen, None, np.ones(4), deterministic=deterministic)[0] for each in (learner, asked)]
+        np.testing.assert_array_equal(*found)
+
+
+def test_the_state_of_another_agent_or_form_is_refused() -> None:
+    env = cartpole()
+    learner = built("ppo_inhouse", env)
+    with pytest.raises(CheckpointError, match="a2c_inhouse"):
+        learner.set_state(built("a2c_inhouse", env).get_state())
+    with pytest.raises(CheckpointError, match="does not fit"):
+        learner.set_state(built("ppo_inhouse", env, net_arch=(32,)).get_state())
+
+
+def test_spaces_that_it_cannot_act_in_are_refused() -> None:
+    class Texts(Counting):
+        def __init__(self) -> None:
+            super().__init__()
+            self.single_action_space = spaces.Text(3)  # type: ignore[assignment]
+
+    with pytest.raises(EnvError, match="native agents"):
+        built("ppo_inhouse", Texts())
+
+
+@pytest.mark.parametrize("path", ["auto", "torch"])
+def test_ppo_solves_cartpole(path: str) -> None:
+    env = cartpole(seed=1, n=8)
+    learner = PpoInhouse(PpoInhouse.Config(path=path)).build(AgentRequest(env=env, seed=1))
+    learner.train(env, 100_000, Hooks())
+    assert mean_return(learner, lambda: cartpole(seed=100, n=10)) >= 475
+
+
+def test_a2c_learns_cartpole() -> None:
+    env = cartpole(seed=1, n=16)
+    learner = A2cInhouse(A2cInhouse.Config(learning_rate=3e-3)).build(AgentRequest(env=env, seed=1))
+    learner.train(env, 150_000, Hooks())
+    assert mean_return(learner, lambda: cartpole(seed=100, n=10)) >= 300
+
+
+def mean_return(learner: Any, make: Callable[[], Any]) -> float:
+    env = make()
+    seen, _ = env.reset()
+    alive, total = np.ones(env.num_envs, bool), np.zeros(env.num_envs)
+    while alive.any():
+        actions, _ = learner.predict(seen, None, ~alive, deterministic=True)
+        seen, rewards, terminated, truncated, _ = env.step(actions)
+        total += rewards * alive
+        alive &= ~(terminated | truncated)
+    return float(total.mean())
