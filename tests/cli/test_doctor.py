@@ -84,6 +84,7 @@ def test_extras_come_from_the_metadata(monkeypatch):
         "otel",
         "postgres",
         "render",
+        "tune",
         "wandb",
         "yahoo",
     }
