@@ -13,7 +13,7 @@ help:
 	@echo "make test-all  the full counts as well; writes docs/results/"
 	@echo "make check     formatting, lint, types, layers, file lengths, generated docs"
 	@echo "make bench     the benchmarks, each beside its peer"
-	@echo "make bench-peers  the virtual environment .venv-peers with the benchmarks' peers"
+	@echo "make bench-peers  the virtual environments .venv-peers and .venv-sbx with the benchmarks' peers"
 	@echo "make check-triton  the GPU kernels without a GPU: compiled, and run by an interpreter"
 	@echo "make docs      write the generated pages anew"
 	@echo "make install   the virtual environment .venv with everything, from requirements.lock"
@@ -67,6 +67,7 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/recording.py
 	$(BIN)/python benchmarks/models.py
 	$(BIN)/python benchmarks/telemetry.py
+	$(BIN)/python benchmarks/native_ppo.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.
 PEERS := .venv-peers
@@ -78,7 +79,16 @@ $(PEERS)/.everything: benchmarks/peers.txt
 	$(PEERS_PIP) --no-deps --requirement $<
 	touch $@
 
-bench-peers: $(PEERS)/.everything
+# JAX has needs of its own.
+SBX := .venv-sbx
+
+$(SBX)/.everything: benchmarks/sbx.txt
+	$(PYTHON) -m venv $(SBX)
+	$(SBX)/bin/pip install --quiet --disable-pip-version-check --constraint $< torch
+	$(SBX)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $<
+	touch $@
+
+bench-peers: $(PEERS)/.everything $(SBX)/.everything
 
 # Triton's interpreter needs an older NumPy than the lock has.
 TRITON := .venv-triton

@@ -1,11 +1,14 @@
 """Our PPO with environment and agent on one GPU: steps per second end to end, and whether it learns.
 
     python benchmarks/gpu_ppo.py stocks [--num-envs 65536] [--rollouts 20] [--billion] [--profile]
-    python benchmarks/gpu_ppo.py oracle
+    python benchmarks/gpu_ppo.py oracle [--num-envs 65536]
+    python benchmarks/gpu_ppo.py repeat
 
 stocks: 30 stocks with 8 indicators, MLP 64x64, GAE, 4 epochs; rollout, update and episode statistics. Steps per second
 are those of the rollouts after the first ones, which compile. `--billion` trains a billion steps.
-oracle: the task whose observation tells the next return; trained until 95 % of the optimum, with the seconds it took.
+oracle: the task whose observation tells the next return, trained and judged on the GPU until its deterministic policy
+has 95 % of the optimum, paired on the same episodes; the seconds it took, compilation included.
+repeat: two trainings on stocks from one seed, whose weights must be the same to the last bit.
 
 Needs NumPy, torch, gymnasium, pydantic, PyYAML and threadpoolctl.
 """
@@ -19,6 +22,7 @@ import sys
 import time
 from typing import Any
 
+import numpy as np
 import torch
 from gpu_env import build, synthetic_panel
 
@@ -27,6 +31,8 @@ from alphaswarm_rl.core.contracts import AgentRequest
 from alphaswarm_rl.envs.device_episodes import DeviceEpisodes
 
 WARM_UP = 3
+#: The share of the optimum that counts as solved, and episodes that it is judged by.
+SOLVED, EPISODES = 0.95, 2048
 
 
 class Hooks:
@@ -89,6 +95,61 @@ def stocks(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def oracle(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Trains on the oracle task until it is solved."""
+    from alphaswarm_rl.core.contracts import EnvRequest
+    from alphaswarm_rl.envs.oracle_feature import OracleFeature
+
+    component = OracleFeature()
+    solution = component.task().solution()
+
+    def make(num_envs: int, seed: int, phase: Any) -> Any:
+        return component.build(
+            EnvRequest(num_envs=num_envs, seed=seed, phase=phase, backend="torch", device=arguments.device)
+        )
+
+    def mean_reward(act: Any) -> float:
+        env = make(EPISODES, 1, "evaluate")
+        seen, _ = env.reset()
+        total = 0.0
+        for _ in range(component.config.horizon):
+            here = seen.cpu().numpy()
+            actions = torch.as_tensor(np.asarray(act(here)), device=env.device).to(torch.int64)
+            seen, rewards, *_ = env.step(actions.reshape(-1))
+            total += float(rewards.mean())
+        return total / component.config.horizon
+
+    best = mean_reward(solution.act)
+    began = time.perf_counter()
+    env = DeviceEpisodes(make(arguments.num_envs, 0, "train"))
+    config = PpoInhouse.Config(n_steps=16, batch_size=arguments.num_envs, n_epochs=4, learning_rate=1e-3)
+    learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0, device=arguments.device))
+    nobody = np.zeros(EPISODES, np.bool_)
+    judged: list[tuple[float, float]] = []
+    while not judged or (judged[-1][1] < SOLVED and judged[-1][0] < 120):
+        hooks = Hooks(2, env)
+        learner.train(env, learner.timesteps + 2 * 16 * arguments.num_envs, hooks)
+        mine = mean_reward(lambda seen: learner.predict(seen, None, nobody, deterministic=True)[0])
+        fraction = 1.0 - (best - mine) / (solution.j_opt - solution.j_base)
+        judged.append((round(time.perf_counter() - began, 2), round(fraction, 4)))
+    return {"solved": judged[-1][1] >= SOLVED, "seconds_and_fractions": judged, "steps": learner.timesteps}
+
+
+def repeat(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Trains twice, and compares weights."""
+    found = []
+    for _ in range(2):
+        env = DeviceEpisodes(
+            build("stock_trading", synthetic_panel(), 4096, "next_open", device=arguments.device, compiled=None)
+        )
+        config = PpoInhouse.Config(n_steps=32, batch_size=16_384, n_epochs=4, precision=arguments.precision)
+        learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0, device=arguments.device))
+        learner.train(env, 20 * 32 * 4096, Hooks(20, env))
+        found.append(learner.get_state())
+    differing = [name for name, array in found[0].arrays.items() if array.tobytes() != found[1].arrays[name].tobytes()]
+    return {"same": not differing, "differing": differing}
+
+
 def profile(learner: Any, env: Any, per_rollout: int, hooks: Hooks) -> None:
     """Prints where the device's time goes in one rollout and update."""
     hooks._rollouts = WARM_UP
@@ -102,7 +163,7 @@ def profile(learner: Any, env: Any, per_rollout: int, hooks: Hooks) -> None:
 def main() -> int:
     """Measures and tells."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=("stocks",))
+    parser.add_argument("task", choices=("stocks", "oracle", "repeat"))
     parser.add_argument("--num-envs", type=int, default=65_536)
     parser.add_argument("--n-steps", type=int, default=32)
     parser.add_argument("--minibatches", type=int, default=8)
@@ -112,7 +173,7 @@ def main() -> int:
     parser.add_argument("--billion", action="store_true")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
-    print(json.dumps(stocks(arguments), indent=2))
+    print(json.dumps({"stocks": stocks, "oracle": oracle, "repeat": repeat}[arguments.task](arguments), indent=2))
     return 0
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PEERS = Path(".venv-peers") / "bin" / "python"
+SBX = Path(".venv-sbx") / "bin" / "python"
 SETTINGS: dict[str, dict[str, int]] = {
     "std": {"envs": 8, "n_steps": 256, "batch_size": 64, "n_epochs": 10},
     "fast": {"envs": 64, "n_steps": 128, "batch_size": 2048, "n_epochs": 4},
@@ -41,7 +41,7 @@ SEEDS = (1, 2, 3)
 
 def one(contestant: str, task: str, setting: str, seed: int) -> dict[str, float] | None:
     """One training in a process of its own: steps per second and the mean return afterwards."""
-    python = PEERS if contestant == "sbx" else Path(sys.executable)
+    python = SBX if contestant == "sbx" else Path(sys.executable)
     if not python.exists():
         return None
     script = HERE / "native_ppo_contestant.py"

@@ -50,7 +50,7 @@ def a_batch(head: ActionHead, net: Any, seed: int, count: int, *, masked: bool, 
         masks = rng.random((count, head.outputs)) < 0.6
         first = np.cumsum([0, *head.sizes[:-1]])
         masks[:, first] = True
-    drawn, log_probs, values = net.draw(observations, noise_of(head, rng, count).astype(kind), masks)
+    drawn, log_probs, values, _ = net.draw(observations, noise_of(head, rng, count).astype(kind), masks)
     return Minibatch(
         observations=observations,
         actions=drawn,
@@ -184,14 +184,14 @@ def test_drawn_choices_have_the_softmax_frequencies() -> None:
     )
     count = 20_000
     noise = noise_of(head, np.random.default_rng(1), count)
-    drawn, log_probs, _ = net.draw(np.ones((count, 1), np.float32), noise, None)
+    drawn, log_probs, _, _ = net.draw(np.ones((count, 1), np.float32), noise, None)
     expected = np.exp([0.0, 1.0, 2.0]) / np.exp([0.0, 1.0, 2.0]).sum()
     frequency = np.bincount(drawn[:, 0], minlength=3) / count
     np.testing.assert_allclose(frequency, expected, atol=4 * math.sqrt(0.25 / count))
     np.testing.assert_allclose(np.exp(log_probs), expected[drawn[:, 0]], rtol=1e-5)
     masks = np.zeros((count, 3), np.bool_)
     masks[:, 1] = True
-    drawn, log_probs, _ = net.draw(np.ones((count, 1), np.float32), noise, masks)
+    drawn, log_probs, _, _ = net.draw(np.ones((count, 1), np.float32), noise, masks)
     assert (drawn == 1).all()
     np.testing.assert_allclose(log_probs, 0.0, atol=1e-6)
 

@@ -164,6 +164,97 @@ def test_truncated_episodes_are_bootstrapped_from_what_they_showed_last() -> Non
     np.testing.assert_array_equal(seen.terminated[:, 1], [False, False, True, False])
 
 
+class Recall(VectorEnv[Any, Any, Any]):
+    """Shows a sign once, and pays for naming it three steps later."""
+
+    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(self, n: int = 16) -> None:
+        self.num_envs = n
+        self.single_observation_space = spaces.Box(-1, 1, (2,), np.float32)
+        self.single_action_space = spaces.Discrete(2)
+        self.observation_space = spaces.Box(-1, 1, (n, 2), np.float32)
+        self.action_space = spaces.MultiDiscrete([2] * n)
+        self._random = np.random.default_rng(0)
+        self.step_number, self.signs = 0, np.zeros(n, np.int64)
+
+    def _show(self) -> Any:
+        shown = np.zeros((self.num_envs, 2), np.float32)
+        shown[:, 0] = 2 * self.signs - 1 if self.step_number == 0 else 0
+        shown[:, 1] = self.step_number / 3
+        return shown
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.step_number, self.signs = 0, self._random.integers(0, 2, self.num_envs)
+        return self._show(), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        last = self.step_number == 3
+        rewards = (np.asarray(actions) == self.signs).astype(float) if last else np.zeros(self.num_envs)
+        ended = np.full(self.num_envs, last)
+        infos: dict[str, Any] = {}
+        if last:
+            infos = {"final_obs": self._show(), "_final_obs": ended}
+            shown, _ = self.reset()
+        else:
+            self.step_number += 1
+            shown = self._show()
+        return shown, rewards, ended, np.zeros(self.num_envs, np.bool_), infos
+
+
+REMEMBERING = {
+    "encoder": {"class": "recurrent", "kwargs": {"hidden": 16, "layers": 1, "dropout": 0.0}},
+    "embed_dim": 16,
+}
+
+
+def recalled(learner: Any) -> float:
+    env = Recall(64)
+    seen, _ = env.reset()
+    memory, starts, paid = None, np.ones(64, np.bool_), []
+    for _ in range(40):
+        actions, memory = learner.predict(seen, memory, starts, deterministic=True)
+        seen, rewards, starts, _, _ = env.step(actions)
+        if starts.all():
+            paid.append(rewards.mean())
+    return float(np.mean(paid))
+
+
+def test_a_recurrent_encoder_remembers_from_step_to_step() -> None:
+    for kwargs, least, most in ((REMEMBERING, 0.95, 1.0), ({}, 0.3, 0.7)):
+        env = Recall()
+        config = PpoInhouse.Config(n_steps=32, batch_size=128, n_epochs=4, learning_rate=3e-3, **kwargs)
+        learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0))
+        learner.train(env, 20_000, Hooks())
+        assert least <= recalled(learner) <= most
+
+
+@pytest.mark.parametrize("halt_after", [16, 21])
+def test_what_is_remembered_goes_on_bit_for_bit(halt_after: int) -> None:
+    env = cartpole()
+    whole = built("ppo_inhouse", env, **REMEMBERING)
+    whole.train(env, 240, Hooks())
+    first_env = cartpole()
+    first = built("ppo_inhouse", first_env, **REMEMBERING)
+    first.train(first_env, 240, Hooks(halt_after))
+    second_env = cartpole(seed=77)
+    second = built("ppo_inhouse", second_env, seed=99, **REMEMBERING)
+    second.set_state(first.get_state())
+    second_env.set_state(first_env.get_state())
+    second.train(second_env, 240, Hooks())
+    same(second.get_state(), whole.get_state())
+
+
+def test_sequences_are_judged_as_they_were_drawn() -> None:
+    """Before the first gradient step, the probabilities of a rollout seen as sequences are those of its steps."""
+    env = cartpole()
+    learner = built("ppo_inhouse", env, n_epochs=1, learning_rate=1e-12, **REMEMBERING)
+    hooks = Hooks()
+    learner.train(env, 64 * 4, hooks)
+    for metrics in hooks.metrics:
+        assert abs(metrics["train/approx_kl"]) < 1e-6
+
+
 @pytest.mark.parametrize(
     ("id", "kwargs"),
     [("Pendulum-v1", {}), ("FrozenLake-v1", {"is_slippery": False}), ("CliffWalking-v1", {})],

@@ -43,6 +43,17 @@ training: {total_timesteps: 2200, n_envs: 4, seed: 3}
 evaluation: {episodes: 6}
 """,
 }
+#: The native learners, in place of the agent that learns nothing.
+NATIVE = {
+    "ppo_inhouse": "{n_steps: 32, batch_size: 64, n_epochs: 2, net_arch: [8]}",
+    "a2c_inhouse": "{n_steps: 12, net_arch: [8]}",
+    "ddqn_inhouse": "{learning_starts: 200, batch_size: 32, net_arch: [8]}",
+}
+for _name, _kwargs in NATIVE.items():
+    SPECS[_name] = SPECS["cartpole"].replace("{class: random}", f"{{class: {_name}, kwargs: {_kwargs}}}")
+SPECS["ppo_inhouse trading"] = SPECS["trading"].replace(
+    "{class: random}", f"{{class: ppo_inhouse, kwargs: {NATIVE['ppo_inhouse']}}}"
+)
 SPECS["parquet"] = f"{SPECS['cartpole']}trajectory_store: {{class: parquet}}\n"
 
 _LAKE = "alphaswarm_rl.lake"
@@ -104,12 +115,16 @@ TELLING = {
     ),
     "trading": (Moment(_EXCHANGE, 1, after=True, within=_COMPACT),),
     "ppo": (Moment(_COMMIT, 3),),
+    "ppo_inhouse": (Moment(f"{_STORE}:deliver", 2),),
+    "a2c_inhouse": (Moment("alphaswarm_rl.runtime.checkpoints:CheckpointStore.save", 2),),
+    "ddqn_inhouse": (Moment("alphaswarm_rl.runtime.training:TrainingSession._evaluate"),),
+    "ppo_inhouse trading": (Moment(_CLOSE, 4),),
 }
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The tables of a run that nobody disturbed, by spec."""
+    """The tables and the last checkpoint of a run that nobody disturbed, by spec."""
     known = {}
 
     def rows(name):
@@ -118,7 +133,8 @@ def whole(tmp_path_factory):
             answer = rl("train", _written(folder, name), *SMALL, "--json", home=folder / "home")
             assert answer.code == 0, answer.err
             _assert_well(folder / "home")
-            known[name] = _rows(folder / "home", answer.json["run_id"])
+            (run,) = _runs(folder / "home")
+            known[name] = _rows(folder / "home", run.id), run.checkpoint_sha256
         return known[name]
 
     return rows
@@ -196,7 +212,11 @@ def _check(tmp_path, whole, name, moment):
     if name == "ppo":
         _assert_sound(home, run)
     else:
-        _assert_same(_rows(home, run.id), whole(name))
+        (run,) = _runs(home)
+        rows, weights = whole(name)
+        _assert_same(_rows(home, run.id), rows)
+        # What it learnt, its optimiser, its buffers and its environment too, to the last bit.
+        assert run.checkpoint_sha256 == weights
 
 
 @pytest.mark.parametrize(
@@ -206,9 +226,19 @@ def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(tmp_path, whole, na
     _check(tmp_path, whole, name, moment)
 
 
+@pytest.mark.parametrize("name", NATIVE)
+def test_two_processes_learn_and_record_the_same(tmp_path, whole, name):
+    home = tmp_path / "home"
+    assert rl("train", _written(tmp_path, name), *SMALL, home=home).code == 0
+    (run,) = _runs(home)
+    rows, weights = whole(name)
+    _assert_same(_rows(home, run.id), rows)
+    assert run.checkpoint_sha256 == weights
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-@pytest.mark.parametrize("name", ["cartpole", "trading", "ppo"])
+@pytest.mark.parametrize("name", ["cartpole", "trading", "ppo", *NATIVE, "ppo_inhouse trading"])
 def test_whenever_a_run_is_killed_it_ends_with_the_rows_of_one_that_was_not(tmp_path, whole, name, moment):
     _check(tmp_path, whole, name, moment)
 
@@ -237,7 +267,7 @@ def test_the_store_without_tables_stands_it_too(tmp_path, whole, moment):
     assert rl("train", _written(tmp_path, "parquet"), *small, home=home, moment=moment).code == -signal.SIGKILL
     run = _to_the_end(home)
     assert not (home / "lake" / "catalog.db").exists()
-    expected = {kind: rows.drop_columns("spec_hash") for kind, rows in whole("cartpole").items()}
+    expected = {kind: rows.drop_columns("spec_hash") for kind, rows in whole("cartpole")[0].items()}
     found = {kind: rows.drop_columns("spec_hash") for kind, rows in _rows(home, run.id).items()}
     _assert_same(found, expected)
 
@@ -255,7 +285,7 @@ def test_a_run_with_a_damaged_segment_goes_on_when_it_is_put_back(tmp_path, whol
     assert str(bad) in refused.err
     assert "Put the file back from a copy" in refused.err
     bad.write_bytes(good)
-    _assert_same(_rows(home, _to_the_end(home).id), whole("cartpole"))
+    _assert_same(_rows(home, _to_the_end(home).id), whole("cartpole")[0])
 
 
 #: While what came after the checkpoint is taken out.
@@ -278,7 +308,7 @@ def test_a_run_may_be_killed_again_while_it_is_being_resumed(tmp_path, whole, mo
     assert rl("train", _written(tmp_path, "cartpole"), *SMALL, home=home, moment=first).code == -signal.SIGKILL
     (run,) = _runs(home)
     assert rl("resume", run.id, *SMALL, home=home, moment=moment).code == -signal.SIGKILL
-    _assert_same(_rows(home, _to_the_end(home).id), whole("cartpole"))
+    _assert_same(_rows(home, _to_the_end(home).id), whole("cartpole")[0])
 
 
 @pytest.mark.slow
@@ -307,4 +337,4 @@ def test_five_kills_at_random_moments_leave_no_trace(tmp_path, whole, seed):
     if name == "ppo":
         _assert_sound(home, run)
     else:
-        _assert_same(_rows(home, run.id), whole(name))
+        _assert_same(_rows(home, run.id), whole(name)[0])

@@ -48,6 +48,9 @@ class Minibatch:
         returns: What the critic shall say.
         values: What it said.
         masks: Which discrete choices were legal; None: all.
+        memory: What was remembered before the first step, where the networks remember: (m, memory_width). The
+            transitions are whole sequences of m environments then, step after step.
+        starts: Which steps are the first of an episode, (steps, m).
     """
 
     observations: Any
@@ -57,6 +60,8 @@ class Minibatch:
     returns: Any
     values: Any
     masks: Any = None
+    memory: Any = None
+    starts: Any = None
 
 
 class ActorCritic(Protocol):
@@ -65,12 +70,14 @@ class ActorCritic(Protocol):
     head: ActionHead
     #: Gradient steps so far.
     steps: int
+    #: Numbers that are remembered from step to step; 0 for most.
+    memory_width: int
 
-    def draw(self, observations: Any, noise: Any, masks: Any) -> tuple[Any, Any, Any]:
-        """Actions as they are drawn, log-probabilities, values; without noise the likeliest actions."""
+    def draw(self, observations: Any, noise: Any, masks: Any, memory: Any = None) -> tuple[Any, Any, Any, Any]:
+        """Actions as they are drawn, log-probabilities, values, and the memory after; without noise the likeliest."""
         ...
 
-    def values(self, observations: Any) -> Any:
+    def values(self, observations: Any, memory: Any = None) -> Any:
         """The values of observations."""
         ...
 
@@ -91,6 +98,14 @@ class ActorCritic(Protocol):
         ...
 
     def set_optimiser(self, first: dict[str, Array], second: dict[str, Array], steps: int) -> None:
+        """Continues with them."""
+        ...
+
+    def streams(self) -> dict[str, Array]:
+        """States of random generators of its own, such as that of dropout; empty for most."""
+        ...
+
+    def set_streams(self, named: dict[str, Array]) -> None:
         """Continues with them."""
         ...
 

@@ -54,6 +54,8 @@ class _Stack:
 class MlpActorCritic:
     """The networks, their gradient and their optimiser.
 
+    They remember nothing and draw nothing of their own.
+
     Args:
         inputs: Numbers of one observation.
         pi: Widths of the policy's hidden layers.
@@ -63,6 +65,8 @@ class MlpActorCritic:
         generator: Draws the first weights.
         kind: Type of all numbers.
     """
+
+    memory_width = 0
 
     def __init__(
         self,
@@ -170,19 +174,29 @@ class MlpActorCritic:
         self._take(self._second, second)
         self.steps = steps
 
+    def streams(self) -> dict[str, Array]:
+        """None."""
+        return {}
+
+    def set_streams(self, named: dict[str, Array]) -> None:
+        """There are none."""
+
     def gradients(self) -> dict[str, Array]:
         """Copies of the last gradient by name."""
         return self._named(self.gradient)
 
     # What it does.
 
-    def draw(self, observations: Array, noise: Array | None, masks: Array | None) -> tuple[Array, Array, Array]:
+    def draw(
+        self, observations: Array, noise: Array | None, masks: Array | None, memory: None = None
+    ) -> tuple[Array, Array, Array, None]:
         """Actions as they are drawn, their log-probabilities, and the values of the observations, in new arrays.
 
         Args:
             observations: (n, inputs).
             noise: As `noise_of` gives it, (n, outputs); None: the likeliest actions.
             masks: Which discrete choices are legal, (n, outputs); None: all.
+            memory: None.
         """
         outputs, values = self._forward(observations)
         n, k = len(outputs), self.head.numbers
@@ -195,9 +209,9 @@ class MlpActorCritic:
         else:
             drawn = np.empty((n, k), self._kind)
             draw_gaussian(outputs, self.log_std, noise, drawn, log_probs)
-        return drawn, log_probs, values.copy()
+        return drawn, log_probs, values.copy(), None
 
-    def values(self, observations: Array) -> Array:
+    def values(self, observations: Array, memory: None = None) -> Array:
         """The values of observations."""
         return self._forward(observations)[1].copy()
 

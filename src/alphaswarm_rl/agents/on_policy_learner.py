@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -31,43 +31,43 @@ class Rollout:
     Attributes:
         observations: As they came, flat, (T, N, width).
         actions: As they were drawn, (T, N, k).
-        filled: Steps so far.
+        final_values: Values of what truncated episodes showed last, (T, N).
         masks: Legal choices, (T, N, outputs), where the environment says them.
-        finals: Steps at which episodes were truncated: the step, the environments, and what they showed last.
+        starts: Which steps are the first of an episode, (T, N), where the networks remember.
+        memory: What they remembered before the first step, (N, memory_width).
+        filled: Steps so far.
     """
 
     observations: Array
     actions: Array
     log_probs: Array
     values: Array
+    final_values: Array
     rewards: Array
     terminated: Array
     truncated: Array
     masks: Array | None
+    starts: Array | None
+    memory: Array | None
     filled: int = 0
-    finals: list[tuple[int, Array, Array]] = field(default_factory=list)
-
-    ARRAYS = ("observations", "actions", "log_probs", "values", "rewards", "terminated", "truncated", "masks")
 
     def get_state(self) -> dict[str, Array]:
         """What is filled."""
-        arrays = {name: getattr(self, name) for name in self.ARRAYS}
-        found = {name: array[: self.filled].copy() for name, array in arrays.items() if array is not None}
-        for index, (step, rows, seen) in enumerate(self.finals):
-            found |= {f"final{index}/step": np.array(step), f"final{index}/rows": rows, f"final{index}/seen": seen}
-        return found
+        return {
+            name: array.copy() if name == "memory" else array[: self.filled].copy() for name, array in self._arrays()
+        }
 
     def set_state(self, arrays: dict[str, Array]) -> None:
         """Continues from there."""
         self.filled = len(arrays["rewards"])
-        for name in self.ARRAYS:
-            if getattr(self, name) is not None:
-                getattr(self, name)[: self.filled] = arrays[name]
-        self.finals = []
-        while f"final{len(self.finals)}/step" in arrays:
-            index = len(self.finals)
-            step, rows, seen = (np.array(arrays[f"final{index}/{part}"]) for part in ("step", "rows", "seen"))
-            self.finals.append((int(step), rows, seen))
+        for name, array in self._arrays():
+            if name == "memory":
+                array[:] = arrays[name]
+            else:
+                array[: self.filled] = arrays[name]
+
+    def _arrays(self) -> list[tuple[str, Array]]:
+        return [(name, array) for name, array in vars(self).items() if isinstance(array, np.ndarray)]
 
 
 class OnPolicyLearner(ABC):
@@ -117,20 +117,26 @@ class OnPolicyLearner(ABC):
         self._noise: Array | None = None
         self._masked = net.head.discrete and hasattr(env, "action_masks")
         self._rollout = self._storage(env.num_envs) if request.training else None
+        #: What is remembered now, and which environments begin an episode with the next step.
+        self._memory = np.zeros((env.num_envs, net.memory_width), np.float32) if net.memory_width else None
+        self._starts = np.ones(env.num_envs, np.bool_)
         self._restored = False
         self.seed_predictions(request.seed, env)
 
     def _storage(self, n: int) -> Rollout:
-        steps, head = self._n_steps, self.net.head
+        steps, head, remembers = self._n_steps, self.net.head, self.net.memory_width > 0
         return Rollout(
             observations=np.zeros((steps, n, self._width), np.float32),
             actions=np.zeros((steps, n, head.numbers), np.int64 if head.discrete else np.float32),
             log_probs=np.zeros((steps, n), np.float32),
             values=np.zeros((steps, n), np.float32),
+            final_values=np.zeros((steps, n), np.float32),
             rewards=np.zeros((steps, n)),
             terminated=np.zeros((steps, n), np.bool_),
             truncated=np.zeros((steps, n), np.bool_),
             masks=np.zeros((steps, n, head.outputs), np.bool_) if self._masked else None,
+            starts=np.zeros((steps, n), np.bool_) if remembers else None,
+            memory=np.zeros((n, self.net.memory_width), np.float32) if remembers else None,
         )
 
     # Training.
@@ -152,7 +158,7 @@ class OnPolicyLearner(ABC):
                 metrics: dict[str, float] = {}
                 if rollout.filled == length:
                     metrics = self._learn(rollout, length, min(begun / total_timesteps, 1.0))
-                    rollout.filled, rollout.finals, self._noise = 0, [], None
+                    rollout.filled, self._noise = 0, None
                 hooks.boundary(metrics)
                 if halted:
                     return
@@ -160,7 +166,10 @@ class OnPolicyLearner(ABC):
     def _begin(self, env: AnyVectorEnv, rollout: Rollout) -> None:
         self.observation, _ = env.reset()
         self.timesteps -= rollout.filled * env.num_envs
-        rollout.filled, rollout.finals, self._noise = 0, [], None
+        rollout.filled, self._noise = 0, None
+        self._starts[:] = True
+        if self._memory is not None:
+            self._memory = np.zeros_like(self._memory)
         if self._scale is not None:
             self._scale.begin(self._flatten(self.observation))
         if self._reward_scale is not None:
@@ -179,14 +188,23 @@ class OnPolicyLearner(ABC):
             if rollout.masks is not None:
                 masks = rollout.masks[step]
                 masks[:] = np.reshape(env.action_masks(), masks.shape)  # type: ignore[attr-defined]
-            drawn, log_probs, values = self.net.draw(self._scaled(seen), self._noise[step], masks)
+            if rollout.starts is not None and rollout.memory is not None:
+                rollout.starts[step] = self._starts
+                if step == 0:
+                    rollout.memory[:] = self._memory
+            drawn, log_probs, values, memory = self.net.draw(self._scaled(seen), self._noise[step], masks, self._memory)
             self.observation, rewards, terminated, truncated, infos = env.step(head.to_env(drawn))
             rollout.actions[step], rollout.log_probs[step], rollout.values[step] = drawn, log_probs, values
             rollout.rewards[step], rollout.terminated[step], rollout.truncated[step] = rewards, terminated, truncated
-            if np.count_nonzero(truncated):
+            if np.count_nonzero(truncated) and self._estimator.uses_values:
                 rows = np.flatnonzero(truncated)
-                last = infos["final_obs"]
-                rollout.finals.append((step, rows, self._flatten(rows_of(last, rows))))
+                last = self._scaled(self._flatten(rows_of(infos["final_obs"], rows)))
+                known = None if memory is None else memory[rows]
+                rollout.final_values[step, rows] = self.net.values(last, known)
+            if memory is not None:
+                self._starts = terminated | truncated
+                memory[self._starts] = 0.0
+                self._memory = memory
             rollout.filled += 1
             self.timesteps += n
             hooks.decided(values, log_probs)
@@ -203,12 +221,8 @@ class OnPolicyLearner(ABC):
         values = next_values = None
         if self._estimator.uses_values:
             values = rollout.values[:length].astype(np.float64)
-            after = self.net.values(self._scaled(self._flatten(self.observation)))
-            next_values = np.concatenate([values[1:], after[None]])
-            if rollout.finals:
-                ends = self.net.values(self._scaled(np.concatenate([seen for _, _, seen in rollout.finals])))
-                steps = np.concatenate([np.full(len(rows), step) for step, rows, _ in rollout.finals])
-                next_values[steps, np.concatenate([rows for _, rows, _ in rollout.finals])] = ends
+            after = self.net.values(self._scaled(self._flatten(self.observation)), self._memory)
+            next_values = np.where(truncated, rollout.final_values[:length], np.concatenate([values[1:], after[None]]))
         return RolloutRewards(rewards, terminated, truncated, values=values, next_values=next_values)
 
     @abstractmethod
@@ -227,22 +241,31 @@ class OnPolicyLearner(ABC):
     def predict(
         self, observation: Any, memory: Any, episode_start: Array, *, deterministic: bool, masks: Any = None
     ) -> tuple[Array, Any]:
-        """Actions for a batch; it has no memory."""
+        """Actions for a batch, and the memory for the next call, where the networks remember."""
         seen = self._flatten(observation)
         noise = None if deterministic else noise_of(self.net.head, self._predicting, len(seen))
         legal = None
         if masks is not None and self.net.head.discrete:
             legal = np.reshape(np.asarray(masks, np.bool_), (len(seen), self.net.head.outputs))
+        if self.net.memory_width:
+            known = np.zeros((len(seen), self.net.memory_width), np.float32) if memory is None else np.array(memory)
+            known[np.asarray(episode_start, np.bool_)] = 0.0
+            memory = known
         with threadpool_limits(1, user_api="blas"):
-            drawn, _, _ = self.net.draw(self._scaled(seen), noise, legal)
-        return self.net.head.to_env(drawn), None
+            drawn, _, _, memory = self.net.draw(self._scaled(seen), noise, legal, memory)
+        return self.net.head.to_env(drawn), memory
 
     # State.
 
     def get_state(self) -> State:
         """Weights, optimiser, statistics, generators, counters, and the rollout so far."""
         first, second, steps = self.net.optimiser()
-        parts = {"weights": self.net.weights(), "adam_first": first, "adam_second": second}
+        parts = {
+            "weights": self.net.weights(),
+            "adam_first": first,
+            "adam_second": second,
+            "streams": self.net.streams(),
+        }
         data: dict[str, Any] = {
             "agent": self._alias,
             "timesteps": self.timesteps,
@@ -258,6 +281,8 @@ class OnPolicyLearner(ABC):
             parts["rollout"] = self._rollout.get_state()
         if self._noise is not None:
             parts["noise"] = {"noise": self._noise}
+        if self._memory is not None:
+            parts["memory"] = {"memory": self._memory.copy(), "starts": self._starts.copy()}
         arrays = {f"{part}/{name}": array for part, its in parts.items() for name, array in its.items()}
         if self.observation is not None:
             arrays |= to_arrays(self.observation, "observation")
@@ -284,6 +309,7 @@ class OnPolicyLearner(ABC):
         data = state.data
         self.net.set_weights(_part(state, "weights"))
         self.net.set_optimiser(_part(state, "adam_first"), _part(state, "adam_second"), int(data["gradient_steps"]))
+        self.net.set_streams(_part(state, "streams"))
         set_generator_state(self._drawing, data["drawing"])
         set_generator_state(self._shuffling, data["shuffling"])
         if self._scale is not None:
@@ -295,6 +321,9 @@ class OnPolicyLearner(ABC):
             self._reward_scale.set_state(State(_part(state, "scale_rewards"), data["scale_rewards"]))
         self._rollout.set_state(_part(state, "rollout"))
         self._noise = _part(state, "noise").get("noise")
+        if self._memory is not None:
+            known = _part(state, "memory")
+            self._memory, self._starts = np.array(known["memory"]), np.array(known["starts"])
         seen = any(name.partition("/")[0] == "observation" for name in state.arrays)
         self.observation = from_arrays(self._space, state.arrays, "observation") if seen else None
         self._restored = True

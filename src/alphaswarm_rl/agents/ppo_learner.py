@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium import spaces
 
 from alphaswarm_rl.advantage.gae import GAEAdvantage
 from alphaswarm_rl.agents.action_head import ActionHead
@@ -16,8 +18,9 @@ from alphaswarm_rl.agents.flat_observations import flattening
 from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
 from alphaswarm_rl.agents.on_policy_learner import OnPolicyLearner, Rollout
 from alphaswarm_rl.agents.stepping import is_on_device
-from alphaswarm_rl.core.contracts import AgentRequest, Learner
+from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
+from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed, generator
 
 if TYPE_CHECKING:
@@ -146,11 +149,14 @@ def build_net(config: NativeOnPolicyConfig, request: AgentRequest) -> ActorCriti
         from alphaswarm_rl.policies.backbones.encoders import build_encoder
         from alphaswarm_rl.policies.backbones.observed import stacked_frames
 
+        # An `mlp` takes any space flat; what remembers reads one step at a time unless frames are stacked.
+        flat = spaces.Box(-np.inf, np.inf, (width,), np.float32)
+        remembers = isinstance(config.encoder, ComponentRef) and config.encoder.name == "recurrent"
         encoder = build_encoder(
-            space,
+            flat if config.encoder == "mlp" else space,
             config.encoder,
             config.embed_dim,
-            length=stacked_frames(request.env),
+            length=stacked_frames(request.env) or (1 if remembers else None),
             seed=derived_seed(request.seed, "encoder"),
             pretrained=request.training,
         )
@@ -164,6 +170,7 @@ def build_net(config: NativeOnPolicyConfig, request: AgentRequest) -> ActorCriti
         device=request.device,
         encoder=encoder,
         shape=space.shape if config.encoder == "cnn" else None,
+        dropout_seed=derived_seed(request.seed, "dropout"),
     )
 
 
@@ -203,34 +210,19 @@ class PpoLearner(OnPolicyLearner):
         found = self._estimator.compute(self._rewards(rollout, length))
         rate, clip_range = settings.annealed(progress)
         loss = dataclasses.replace(settings.loss, clip_range=clip_range)
-        count = length * rollout.rewards.shape[1]
-
-        def flat(array: Any) -> Any:
-            return array[:length].reshape(count, *array.shape[2:])
-
-        raw = flat(rollout.observations)
-        returns = found.returns if found.returns is not None else rollout.values[:length]
-        whole = Minibatch(
-            observations=self._scaled(raw),
-            actions=flat(rollout.actions),
-            log_probs=flat(rollout.log_probs),
-            advantages=flat(found.advantages).astype(np.float32),
-            returns=flat(returns).astype(np.float32),
-            values=flat(rollout.values),
-            masks=None if rollout.masks is None else flat(rollout.masks),
-        )
+        whole = self._whole(rollout, length, found)
+        batches = self._batches(whole) if whole.memory is None else self._sequences(whole, rollout.rewards.shape[1])
         told, updates, stopped = np.zeros(len(_STATISTICS)), 0, False
         for _ in range(settings.n_epochs):
-            shuffled = _chosen(whole, self._shuffling.permutation(count))
-            for first in range(0, count, settings.batch_size):
-                told += self.net.learn(_chosen(shuffled, slice(first, first + settings.batch_size)), loss, rate)
+            for batch in batches():
+                told += self.net.learn(batch, loss, rate)
                 updates += 1
             # By the mean over the passes: one minibatch says little.
             if settings.target_kl is not None and told[3] / updates > _KL_SLACK * settings.target_kl:
                 stopped = True
                 break
         if self._scale is not None:
-            self._scale.update(raw)
+            self._scale.update(rollout.observations[:length].reshape(-1, self._width))
         metrics = {f"train/{name}": float(value / updates) for name, value in zip(_STATISTICS, told, strict=True)}
         return metrics | {
             "train/learning_rate": rate,
@@ -240,6 +232,67 @@ class PpoLearner(OnPolicyLearner):
             "train/explained_variance": _explained(whole.values, whole.returns),
             **{f"train/{name}": float(value) for name, value in found.extras.items()},
         }
+
+    def _whole(self, rollout: Rollout, length: int, found: Advantages) -> Minibatch:
+        """All of a rollout, flat: step after step, and the environments of a step side by side."""
+
+        def flat(array: Any) -> Any:
+            return array[:length].reshape(-1, *array.shape[2:])
+
+        returns = found.returns if found.returns is not None else rollout.values[:length]
+        return Minibatch(
+            observations=self._scaled(flat(rollout.observations)),
+            actions=flat(rollout.actions),
+            log_probs=flat(rollout.log_probs),
+            advantages=flat(found.advantages).astype(np.float32),
+            returns=flat(returns).astype(np.float32),
+            values=flat(rollout.values),
+            masks=None if rollout.masks is None else flat(rollout.masks),
+            memory=rollout.memory,
+            starts=None if rollout.starts is None else rollout.starts[:length],
+        )
+
+    def _batches(self, whole: Minibatch) -> Callable[[], Iterator[Minibatch]]:
+        """Gives minibatches in a new order at each call."""
+        count, size = len(whole.log_probs), self._settings.batch_size
+
+        def batches() -> Iterator[Minibatch]:
+            shuffled = _chosen(whole, self._shuffling.permutation(count))
+            for first in range(0, count, size):
+                yield _chosen(shuffled, slice(first, first + size))
+
+        return batches
+
+    def _sequences(self, whole: Minibatch, n: int) -> Callable[[], Iterator[Minibatch]]:
+        """Gives whole sequences of some environments, about as many transitions as a batch has, in a new order."""
+        length = len(whole.log_probs) // n
+        size = max(1, self._settings.batch_size // length)
+
+        def of(array: Any, rows: Any) -> Any:
+            return array.reshape(length, n, *array.shape[1:])[:, rows]
+
+        def batches() -> Iterator[Minibatch]:
+            order = self._shuffling.permutation(n)
+            for first in range(0, n, size):
+                rows = order[first : first + size]
+                flat = {
+                    name: np.ascontiguousarray(of(getattr(whole, name), rows)).reshape(
+                        -1, *getattr(whole, name).shape[1:]
+                    )
+                    for name in ("actions", "log_probs", "advantages", "returns", "values")
+                }
+                masks = None
+                if whole.masks is not None:
+                    masks = np.ascontiguousarray(of(whole.masks, rows)).reshape(-1, whole.masks.shape[1])
+                yield Minibatch(
+                    observations=np.ascontiguousarray(of(whole.observations, rows)),
+                    **flat,
+                    masks=masks,
+                    memory=whole.memory[rows],
+                    starts=np.ascontiguousarray(whole.starts[:, rows]),
+                )
+
+        return batches
 
 
 def _chosen(batch: Minibatch, rows: Any) -> Minibatch:

@@ -20,6 +20,7 @@ from alphaswarm_rl.agents.mlp_kernels import (
     gaussian_loss,
     value_loss,
 )
+from alphaswarm_rl.policies.backbones.layers import draw_from
 
 Array = np.ndarray[Any, Any]
 
@@ -64,6 +65,14 @@ class ActorCriticModule(nn.Module):
         features = observations
         if self.encoder is not None:
             features = self.encoder(observations.reshape(-1, *self._shape))
+        return self._judged(features)
+
+    def sequence(self, observations: Tensor, memory: Tensor, starts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of steps (T, m, inputs) one after another, flat, and the memory after the last."""
+        features, after = self.encoder.forward_sequence(observations, memory, starts)  # type: ignore[union-attr,operator]
+        return *self._judged(features.flatten(0, 1)), after
+
+    def _judged(self, features: Tensor) -> tuple[Tensor, Tensor]:
         policy = value = features
         for layer in self.pi:
             policy = self._activation(layer(policy))
@@ -94,6 +103,7 @@ class TorchActorCritic:
         device: Where the networks are.
         encoder: A module before the layers.
         shape: Of one observation as the encoder takes it; None: flat.
+        dropout_seed: Seed of what dropout draws.
     """
 
     def __init__(
@@ -108,9 +118,16 @@ class TorchActorCritic:
         device: str = "cpu",
         encoder: nn.Module | None = None,
         shape: tuple[int, ...] | None = None,
+        dropout_seed: int = 0,
     ) -> None:
         self.head = head
         self._device = torch.device(device)
+        # What carries a state reads step by step; what reads windows has nothing to carry.
+        carries = bool(getattr(encoder, "recurrent", False))
+        self.memory_width = int(encoder.initial_state(1, "cpu").shape[1]) if carries else 0  # type: ignore[union-attr,operator]
+        self._dropout = torch.Generator(self._device).manual_seed(dropout_seed)
+        if encoder is not None:
+            draw_from(encoder, self._dropout)
         self.steps = 0
         self._sizes = np.array(head.sizes, np.int64)
         self._no_masks = np.zeros((0, 0), np.bool_)
@@ -136,11 +153,11 @@ class TorchActorCritic:
 
     # What it does.
 
-    def draw(self, observations: Array, noise: Array | None, masks: Array | None) -> tuple[Array, Array, Array]:
-        """Actions as they are drawn, their log-probabilities, and the values of the observations."""
-        self.module.eval()
-        with torch.no_grad():
-            outputs, values = (its.cpu().numpy() for its in self.module(self._moved(observations)))
+    def draw(
+        self, observations: Array, noise: Array | None, masks: Array | None, memory: Array | None = None
+    ) -> tuple[Array, Array, Array, Array | None]:
+        """Actions as they are drawn, their log-probabilities, the values of the observations, and the memory after."""
+        outputs, values, memory = self._seen(observations, memory)
         n, k = len(outputs), self.head.numbers
         log_probs = np.empty(n, np.float32)
         if noise is None:
@@ -151,14 +168,22 @@ class TorchActorCritic:
         else:
             drawn = np.empty((n, k), np.float32)
             draw_gaussian(outputs, self._log_std(), noise, drawn, log_probs)
-        return drawn, log_probs, values
+        return drawn, log_probs, values, memory
 
-    def values(self, observations: Array) -> Array:
+    def values(self, observations: Array, memory: Array | None = None) -> Array:
         """The values of observations."""
+        return self._seen(observations, memory)[1]
+
+    def _seen(self, observations: Array, memory: Array | None) -> tuple[Array, Array, Array | None]:
         self.module.eval()
         with torch.no_grad():
-            found: Array = self.module(self._moved(observations))[1].cpu().numpy()
-        return found
+            if memory is None:
+                outputs, values = (its.cpu().numpy() for its in self.module(self._moved(observations)))
+                return outputs, values, None
+            starts = torch.zeros((1, len(observations)), dtype=torch.bool, device=self._device)
+            found = self.module.sequence(self._moved(observations)[None], self._moved(memory), starts)
+            outputs, values, after = (its.cpu().numpy() for its in found)
+            return outputs, values, after
 
     def learn(self, batch: Minibatch, settings: LossSettings, rate: float) -> Array:
         """One gradient step; gives policy loss, value loss, entropy, approximate KL and the clipped fraction."""
@@ -177,7 +202,13 @@ class TorchActorCritic:
         """Writes the gradient of the loss; gives its statistics."""
         self.module.train()
         self._gradient.zero_()
-        outputs, values = self.module(self._moved(batch.observations))
+        observations = self._moved(batch.observations)
+        if batch.memory is None:
+            outputs, values = self.module(observations)
+        else:
+            outputs, values, _ = self.module.sequence(
+                observations, self._moved(batch.memory), self._moved(batch.starts)
+            )
         statistics = np.zeros(5)
         d_outputs, d_values = np.empty(outputs.shape, np.float32), np.zeros(len(values), np.float32)
         seen = outputs.detach().cpu().numpy()
@@ -245,6 +276,15 @@ class TorchActorCritic:
         self._take(self._first, first)
         self._take(self._second, second)
         self.steps = steps
+
+    def streams(self) -> dict[str, Array]:
+        """That of dropout, where there is an encoder."""
+        return {} if self.module.encoder is None else {"dropout": self._dropout.get_state().numpy().copy()}
+
+    def set_streams(self, named: dict[str, Array]) -> None:
+        """Continues with it."""
+        if self.module.encoder is not None:
+            self._dropout.set_state(torch.from_numpy(np.array(named["dropout"])))
 
     def gradients(self) -> dict[str, Array]:
         """Copies of the last gradient by name."""
