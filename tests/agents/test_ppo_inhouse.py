@@ -337,7 +337,7 @@ def test_spaces_that_it_cannot_act_in_are_refused() -> None:
         built("ppo_inhouse", Texts())
 
 
-@pytest.mark.parametrize("path", ["auto", "torch"])
+@pytest.mark.parametrize("path", ["auto", pytest.param("torch", marks=pytest.mark.slow)])
 def test_ppo_solves_cartpole(path: str) -> None:
     env = cartpole(seed=1, n=8)
     learner = PpoInhouse(PpoInhouse.Config(path=path)).build(AgentRequest(env=env, seed=1))
