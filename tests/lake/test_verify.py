@@ -140,7 +140,9 @@ def test_a_doubled_file(lake, ledger):
     file = first_file(lake, "action_logs")
     twin = file.with_name("000007_000000000099.parquet")
     twin.write_bytes(file.read_bytes())
-    producers.exchange(lake.table("action_logs"), added=[f"file://{twin}"])
+    (entry,) = [its for its in files_of(lake.table("action_logs")) if its.location.endswith(file.name)]
+    added = [producers.NewFile(f"file://{twin}", entry.run_id, entry.rows, entry.bytes)]
+    producers.exchange(lake.table("action_logs"), added=added)
     assert found(lake, ledger) == [
         ("rl.action_logs", "train", "rows", False),
         ("rl.action_logs", "train", "duplicates", False),

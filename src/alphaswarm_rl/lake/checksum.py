@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from alphaswarm_rl.lake.hashing64 import byte_words, fold, fold_lists
+from alphaswarm_rl.lake.run_ends import is_runs, runs
 
 Array = np.ndarray[Any, Any]
 
@@ -23,13 +25,26 @@ def checksum(rows: pa.Table) -> int:
     """The sum over all rows, below 2**64. Columns that are null in every row do not count."""
     total = 0
     for batch in rows.to_batches(max_chunksize=1 << 18):
-        sums = np.zeros(batch.num_rows, np.uint64)
-        for place, name in enumerate(batch.schema.names):
-            column = batch.column(place)
-            if name not in _LEFT_OUT and column.null_count < len(column):
-                _fold(sums, np.uint64(_seed(name)), column)
-        total += int(sums.sum(dtype=np.uint64))
+        total += int(_row_sums(batch).sum(dtype=np.uint64))
     return total % 2**64
+
+
+def _row_sums(batch: pa.RecordBatch) -> Array:
+    sums, lengths = np.zeros(batch.num_rows, np.uint64), None
+    begun = False
+    for name in batch.schema.names:
+        column = batch.column(name)
+        values, its = runs(column) if is_runs(column.type) else (column, None)
+        if name in _LEFT_OUT or values.null_count == len(values):
+            continue
+        if not begun and its is not None:
+            # As long as all columns have the same runs, so have the sums.
+            sums, lengths = np.zeros(len(values), np.uint64), its
+        elif lengths is not None and not np.array_equal(lengths, its):
+            sums, lengths = np.repeat(sums, lengths), None
+        begun = True
+        _fold(sums, np.uint64(_seed(name)), values if its is None or lengths is not None else pc.run_end_decode(column))
+    return sums if lengths is None else np.repeat(sums, lengths)
 
 
 def _seed(name: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained, files_of
-from alphaswarm_rl.lake.delivery import location_of, phase_and_name, place, retired
+from alphaswarm_rl.lake.delivery import phase_and_name, place, retired
 from alphaswarm_rl.lake.segments import (
     ROW_GROUP,
     Segment,
@@ -24,6 +24,8 @@ from alphaswarm_rl.lake.tables import KINDS, Kind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+    from alphaswarm_rl.lake.producers import NewFile
 
 #: A file of this many rows or more is left as it is: it reads no faster as part of a larger one.
 SMALL = ROW_GROUP
@@ -118,15 +120,14 @@ def _neighbours(files: list[tuple[SegmentName, int]], *, phase: str) -> list[lis
     return groups
 
 
-def _merged(lake: Lake, table: Table, files: list[LakeFile]) -> str:
-    """Writes the rows of these files into a new one in the warehouse; gives its location."""
+def _merged(lake: Lake, table: Table, files: list[LakeFile]) -> NewFile:
+    """Writes the rows of these files into a new one in the warehouse."""
     names = [phase_and_name(file)[1] for file in files]
     name = SegmentName(names[0].first, names[-1].last, names[-1].timesteps)
     with tempfile.TemporaryDirectory(dir=_scratch(lake), prefix=".compact-") as folder:
         sources = [_local(lake, table, file, Path(folder)) for file in files]
         whole = merge(sources, Path(folder) / str(name))
-        place(lake, table, whole)
-        return location_of(table, whole.facts, name)
+        return place(lake, table, whole)
 
 
 def _scratch(lake: Lake) -> Path:

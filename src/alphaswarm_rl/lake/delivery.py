@@ -32,6 +32,8 @@ from alphaswarm_rl.lake.tables import Kind
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from alphaswarm_rl.lake.producers import NewFile
+
 #: Is told of every segment that is in its table now; may be told of one twice.
 Account = Callable[[Sequence[Segment]], None]
 
@@ -93,8 +95,8 @@ def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segm
                 for name, file in there[segment.facts.run_id, segment.facts.phase]
                 if segment.name.holds(name)
             ]
-            locations = [place(lake, table, segment) for segment in waiting]
-            producers.exchange(table, added=locations, deleted=[file.entry for file in parts])
+            added = [place(lake, table, segment) for segment in waiting]
+            producers.exchange(table, added=added, deleted=[file.entry for file in parts])
 
     what = f"{len(segments)} segments for the table {identifier}"
     with explained(what, "Once the disk and the catalogue answer again, run: rl lake commit."):
@@ -138,9 +140,13 @@ def phase_and_name(file: LakeFile) -> tuple[str, SegmentName]:
     return folder.rpartition("/")[2], parsed
 
 
-def place(lake: Lake, table: Table, segment: Segment) -> str:
-    """Puts a segment's file into the warehouse, and gives its location there."""
-    location = location_of(table, segment.facts, segment.name)
+def place(lake: Lake, table: Table, segment: Segment) -> NewFile:
+    """Puts a segment's file into the warehouse."""
+    from alphaswarm_rl.lake.producers import NewFile
+
+    facts = segment.facts
+    location = location_of(table, facts, segment.name)
+    file = NewFile(location, facts.run_id, facts.rows, segment.path.stat().st_size)
     if not lake.local:
         filesystem, named = lake.filesystem(table)
         from pyarrow.fs import LocalFileSystem, copy_files
@@ -148,9 +154,9 @@ def place(lake: Lake, table: Table, segment: Segment) -> str:
         copy_files(
             str(segment.path), named(location), source_filesystem=LocalFileSystem(), destination_filesystem=filesystem
         )
-        return location
-    put(segment.path, lake.path(location))
-    return location
+    else:
+        put(segment.path, lake.path(location))
+    return file
 
 
 def put(source: Path, target: Path) -> None:

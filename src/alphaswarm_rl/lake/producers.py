@@ -9,32 +9,44 @@ This module knows the insides of pyiceberg, whose version is pinned for it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
-from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from pyiceberg.table import TableProperties
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles
+from pyiceberg.typedef import Record
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
-
-# It warns of every column of every file that has no statistics; manifests carry none anyway.
-logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 
 #: Manifests with few entries before all are put in order, and entries of one manifest then.
 _MOST_SMALL = 32
 _ENTRIES = 128
 
 
-def exchange(table: Table, *, added: Sequence[str] = (), deleted: Sequence[DataFile] = ()) -> None:
-    """Adds files that are in the warehouse already, by their locations, and takes others out, in one commit."""
-    # Reads nothing but the footers.
-    new = list(parquet_files_to_data_files(table.io, table.metadata, iter(added)))
+@dataclass(frozen=True)
+class NewFile:
+    """A Parquet file in the warehouse that its table is to have; nothing of it is read."""
+
+    location: str
+    run_id: str
+    rows: int
+    bytes: int
+
+
+def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[DataFile] = ()) -> None:
+    """Adds files that are in the warehouse already, and takes others out, in one commit."""
+    new = [_entry(file, table.metadata.default_spec_id) for file in added]
     if new and table.metadata.name_mapping() is None:
         # Added files have no field ids: their columns are known by name.
         mapping = table.schema().name_mapping.model_dump_json()
@@ -50,6 +62,18 @@ def exchange(table: Table, *, added: Sequence[str] = (), deleted: Sequence[DataF
                 producer.append_data_file(file)
             for file in deleted:
                 producer.delete_data_file(file)
+
+
+def _entry(file: NewFile, partition_spec: int) -> DataFile:
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=file.location,
+        file_format=FileFormat.PARQUET,
+        partition=Record(file.run_id),
+        record_count=file.rows,
+        file_size_in_bytes=file.bytes,
+        spec_id=partition_spec,
+    )
 
 
 class _Ordered:

@@ -24,7 +24,9 @@ import pyarrow.parquet as pq
 
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake.checksum import checksum
-from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, write_schema
+from alphaswarm_rl.lake.run_ends import as_type, distinct_parts
+from alphaswarm_rl.lake.run_parquet import RunParquetWriter
+from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, in_runs, write_schema
 
 _FOOTER = b"alphaswarm_rl"
 _OPEN = ".open-"
@@ -37,9 +39,10 @@ _GROUP_BYTES = 32_000_000
 #: Rows that a merge reads at once.
 _READ = 32_768
 #: Level 1 makes smaller files and takes more time than the training that is recorded shall give.
-_ZSTD_LEVEL = -5
-#: Columns by which readers skip row groups; `run_id` also tells Iceberg the file's partition.
-_STATISTICS = ("run_id", "phase", "env_idx", "episode", "step", "ts")
+_ZSTD_LEVEL = -20
+#: Columns by which readers skip row groups. Not of strings: a file has one run and one phase, as its place tells, and
+#: such statistics take long.
+_STATISTICS = ("env_idx", "episode", "step", "ts")
 
 
 @dataclass(frozen=True, order=True)
@@ -112,7 +115,7 @@ class Facts:
 
     def with_rows(self, rows: pa.Table) -> Facts:
         """The facts after these rows too."""
-        episodes, steps = pc.min_max(rows["episode"]).as_py(), pc.min_max(rows["step"]).as_py()
+        episodes, steps = (pc.min_max(distinct_parts(rows[name])).as_py() for name in ("episode", "step"))
         more = Facts(
             self.table,
             self.run_id,
@@ -223,7 +226,7 @@ class SegmentWriter:
 
     def _encode(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=1 << 20)
+            self._writer.write_table(pa.concat_tables(self._waiting))
             self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
 
@@ -240,7 +243,7 @@ def merge(segments: list[Segment], path: Path) -> Segment:
         with _parquet_writer(file, facts.kind) as writer:
             schema = write_schema(facts.kind)
             for rows in _batched(segments, schema):
-                writer.write_table(rows, row_group_size=1 << 20)
+                writer.write_table(rows)
             writer.add_key_value_metadata({_FOOTER: json.dumps(asdict(facts)).encode()})
         file.flush()
         os.fsync(file.fileno())
@@ -277,7 +280,9 @@ def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     if rows.schema.equals(schema):
         return rows
     columns = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        as_type(rows[field.name], field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)
@@ -362,8 +367,10 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _parquet_writer(file: Any, kind: Kind) -> pq.ParquetWriter:
+def _parquet_writer(file: Any, kind: Kind) -> pq.ParquetWriter | RunParquetWriter:
     schema = write_schema(kind)
+    if in_runs(kind):
+        return RunParquetWriter(file, schema, level=_ZSTD_LEVEL, statistics=_STATISTICS)
     names = set(schema.names)
     # Many numbers come from networks: half of their bytes are zeros, which compress to nothing side by side.
     floats = [field.name for field in schema if pa.types.is_floating(field.type)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
+from alphaswarm_rl.lake.run_ends import run_type
 from alphaswarm_rl.settings import TrajectorySettings
 
 if TYPE_CHECKING:
@@ -104,17 +105,28 @@ def arrow_schema(kind: Kind) -> pa.Schema:
 
 
 def write_schema(kind: Kind) -> pa.Schema:
-    """The columns as the writer gets them, which halves what encoding costs.
+    """The columns as the writer gets them: what repeats is said once, and what is there in every row declared so.
 
-    Strings that repeat come as dictionaries, and what is there in every row is declared so.
+    Strings that repeat come as dictionaries. An action log has many rows for every step, and the same key in all of
+    them: it comes in runs.
     """
-    repeated = pa.dictionary(pa.int32(), pa.string())
     return pa.schema(
         [
-            pa.field(name, repeated if name in REPEATED else type_, nullable=name not in NEVER_NULL)
+            pa.field(name, _write_type(kind, name, type_), nullable=name not in NEVER_NULL)
             for name, type_ in COLUMNS[kind]
         ]
     )
+
+
+def _write_type(kind: Kind, name: str, type_: pa.DataType) -> pa.DataType:
+    if in_runs(kind):
+        return run_type(type_) if (name, type_) in _KEY else type_
+    return pa.dictionary(pa.int32(), type_) if name in REPEATED else type_
+
+
+def in_runs(kind: Kind) -> bool:
+    """Whether rows of that kind repeat their key many times."""
+    return kind == "action_logs"
 
 
 def iceberg_schema(kind: Kind) -> Schema:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from alphaswarm_rl.lake.hashing64 import row_hashes, write_row_hashes
+from alphaswarm_rl.lake.run_ends import is_runs, repeated
 from alphaswarm_rl.lake.tables import write_schema
 
 Array = np.ndarray[Any, Any]
@@ -116,11 +117,12 @@ def tables_of(
         }
     }
     components = actions.shape[1]
-    found["action_logs"] = {
-        **{name: None if its is None else np.repeat(its, components) for name, its in common.items()},
-        "asset_idx": np.tile(np.arange(components, dtype=np.int32), len(rows)),
-        "action_value": actions.reshape(-1).astype(np.float64, copy=False),
-    }
+    if components:
+        found["action_logs"] = {
+            **{name: None if its is None else repeated(_array(its), components) for name, its in common.items()},
+            "asset_idx": np.tile(np.arange(components, dtype=np.int32), len(rows)),
+            "action_value": actions.reshape(-1).astype(np.float64, copy=False),
+        }
     if account is not None:
         money = {name: _stacked(steps.infos, name) for name in ("portfolio_value", "drawdown", "cash")}
         found["equity_curves"] = {
@@ -151,19 +153,22 @@ def _table(kind: Any, key: RowKey, columns: Mapping[str, Any]) -> pa.Table:
     constants = {"run_id": key.run_id, "spec_hash": key.spec_hash, "phase": key.phase}
     arrays = []
     for place in schema:
+        column = columns.get(place.name)
         if place.name in constants:
-            arrays.append(_words(np.zeros(count, np.int32), [constants[place.name]]))
-        elif columns.get(place.name) is None:
+            word = constants[place.name]
+            one = (
+                repeated(pa.array([word]), count) if is_runs(place.type) else _words(np.zeros(count, np.int32), [word])
+            )
+            arrays.append(one)
+        elif column is None:
             arrays.append(pa.nulls(count, place.type))
-        elif place.name == "ts":
-            arrays.append(pa.array(columns["ts"]).cast(_TIME))
         else:
-            arrays.append(pa.array(columns[place.name], type=None if _is_arrow(columns[place.name]) else place.type))
+            arrays.append(column if isinstance(column, pa.Array) else _array(column, place.type))
     return pa.table(arrays, schema=schema)
 
 
-def _is_arrow(column: Any) -> bool:
-    return isinstance(column, pa.Array)
+def _array(column: Array, type_: pa.DataType | None = None) -> pa.Array:
+    return pa.array(column).cast(_TIME) if column.dtype.kind == "M" else pa.array(column, type=type_)
 
 
 def _words(indices: Array, words: Sequence[str]) -> pa.DictionaryArray:

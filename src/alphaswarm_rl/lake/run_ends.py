@@ -1,0 +1,51 @@
+"""Columns that say a value once and how often it comes (Arrow's run-end encoding), and ordinary ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Array = np.ndarray[Any, Any]
+
+
+def is_runs(type_: pa.DataType) -> bool:
+    """Whether such a column consists of runs."""
+    return isinstance(type_, pa.RunEndEncodedType)
+
+
+def run_type(values: pa.DataType) -> pa.DataType:
+    """The type of a column of runs of such values."""
+    return pa.run_end_encoded(pa.int32(), values)
+
+
+def repeated(values: pa.Array, times: int) -> pa.RunEndEncodedArray:
+    """Each value that many times in a row."""
+    ends = np.arange(times, (len(values) + 1) * times, times, dtype=np.int32)
+    return pa.RunEndEncodedArray.from_arrays(pa.array(ends), values)
+
+
+def runs(column: pa.RunEndEncodedArray) -> tuple[pa.Array, Array]:
+    """The values, and how often each comes."""
+    first, count = column.find_physical_offset(), column.find_physical_length()
+    ends = column.run_ends.to_numpy()[first : first + count].astype(np.int64) - column.offset
+    return column.values.slice(first, count), np.diff(np.minimum(ends, len(column)), prepend=0)
+
+
+def distinct_parts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Every value of a column at least once: in runs, each once a run."""
+    if not is_runs(column.type):
+        return column
+    return pa.chunked_array([runs(chunk)[0] for chunk in column.chunks], column.type.value_type)
+
+
+def as_type(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    """The same values as another type, with runs or without."""
+    if column.type == type_:
+        return column
+    plain = pc.run_end_decode(column) if is_runs(column.type) else column
+    if not is_runs(type_):
+        return plain.cast(type_)
+    return pc.run_end_encode(plain.cast(type_.value_type), run_end_type=type_.run_end_type)
