@@ -8,8 +8,9 @@ import numpy as np
 from gymnasium import spaces
 
 from alphaswarm_rl.agents.flat_observations import flattening
-from alphaswarm_rl.agents.observation_arrays import from_arrays, to_arrays
+from alphaswarm_rl.agents.observation_arrays import last_observation, to_arrays
 from alphaswarm_rl.agents.q_function import QFunction, QNetwork
+from alphaswarm_rl.agents.restoring import restore
 from alphaswarm_rl.agents.stepping import goes_on, rows_of
 from alphaswarm_rl.core.contracts import (
     AgentRequest,
@@ -20,11 +21,10 @@ from alphaswarm_rl.core.contracts import (
     State,
     TrainingHooks,
 )
-from alphaswarm_rl.core.errors import CheckpointError, EnvError
+from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.core.seeding import derived_seed, generator
 from alphaswarm_rl.replay.nstep import NStepReplay
-from alphaswarm_rl.replay.uniform import part_of
 from alphaswarm_rl.replay.windows import NStepWindows
 
 if TYPE_CHECKING:
@@ -244,20 +244,7 @@ class DdqnLearner:
 
     def set_state(self, state: State) -> None:
         """Continues from there, bit for bit; a learner that only predicts takes what it needs for that."""
-        if state.data.get("agent") != self._alias:
-            raise CheckpointError(
-                f"the state of agent {state.data.get('agent')!r}",
-                f"this agent is {self._alias!r}",
-                "Load one of its own.",
-            )
-        try:
-            self._take(state)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"the state of agent {self._alias!r}",
-                f"it does not fit: {error!r}",
-                "Load a checkpoint of the same spec.",
-            ) from error
+        restore(self._alias, state, self._take)
 
     def _take(self, state: State) -> None:
         data = state.data
@@ -267,7 +254,6 @@ class DdqnLearner:
         self.timesteps = int(data["timesteps"])
         if self._replay is None:
             return
-        self._replay.set_state(part_of(state, "replay"))
-        seen = any(name.partition("/")[0] == "observation" for name in state.arrays)
-        self.observation = from_arrays(self._space, state.arrays, "observation") if seen else None
+        self._replay.set_state(state.part("replay"))
+        self.observation = last_observation(self._space, state.arrays)
         self._restored = True

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.actor_critic import LossSettings, fitting, initial_weights
+from alphaswarm_rl.agents.flat_parameters import FlatParameters
 from alphaswarm_rl.market.compiled_function import CompiledFunction
 
 Array = np.ndarray[Any, Any]
@@ -20,7 +21,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _ILLEGAL = -1e30
 
 
-class DevicePolicy:
+class DevicePolicy(FlatParameters):
     """Plain MLPs whose parameters lie in one vector on the device; the form of checkpoints is `MlpActorCritic`'s.
 
     Nothing here waits for the device.
@@ -222,24 +223,3 @@ class DevicePolicy:
     def _take(self, vector: Tensor, named: dict[str, Array]) -> None:
         for name, view in self._views(vector).items():
             view.copy_(torch.as_tensor(fitting(named, name, tuple(view.shape)).astype(np.float32)))
-
-    def weights(self) -> dict[str, Array]:
-        """Copies of the weights by name."""
-        return self._named(self.parameters)
-
-    def set_weights(self, named: dict[str, Array]) -> None:
-        """Takes weights over; the optimiser begins anew."""
-        self._take(self.parameters, named)
-        self._first.zero_()
-        self._second.zero_()
-        self.steps = 0
-
-    def optimiser(self) -> tuple[dict[str, Array], dict[str, Array], int]:
-        """First and second moments by name, and the count of steps."""
-        return self._named(self._first), self._named(self._second), self.steps
-
-    def set_optimiser(self, first: dict[str, Array], second: dict[str, Array], steps: int) -> None:
-        """Continues with them."""
-        self._take(self._first, first)
-        self._take(self._second, second)
-        self.steps = steps

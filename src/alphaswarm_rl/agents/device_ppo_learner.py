@@ -14,7 +14,7 @@ from torch import Tensor
 from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.device_policy import DevicePolicy
 from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
-from alphaswarm_rl.agents.ppo_learner import PpoSettings
+from alphaswarm_rl.agents.ppo_learner import STATISTICS, PpoSettings, update_metrics
 from alphaswarm_rl.agents.running_moments import CLIP, RunningMoments
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewards, State, TrainingHooks
 from alphaswarm_rl.core.errors import CheckpointError, EnvError
@@ -23,8 +23,6 @@ from alphaswarm_rl.core.seeding import derived_seed, generator
 
 Array = np.ndarray[Any, Any]
 
-_KL_SLACK = 1.5
-_STATISTICS = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 _TINY = 1e-8
 
 
@@ -198,7 +196,7 @@ class DevicePpoLearner:
                 *(() if storage.masks is None else (storage.masks,)),
             )
         ]
-        told, updates, stopped = torch.zeros(len(_STATISTICS), device=self._device), 0, False
+        told, updates, stopped = torch.zeros(len(STATISTICS), device=self._device), 0, False
         size = min(settings.batch_size, count)
         for _ in range(settings.n_epochs):
             order = torch.randperm(count, generator=self._random, device=self._device)
@@ -208,18 +206,13 @@ class DevicePpoLearner:
                 batch = [tensor.index_select(0, rows) for tensor in whole]
                 told += self.policy.learn(batch, settings.loss, rate, clip_range)
                 updates += 1
-            if settings.target_kl is not None and float(told[3]) / updates > _KL_SLACK * settings.target_kl:
+            # Only where it is asked for: looking waits for the device.
+            if settings.target_kl is not None and settings.is_too_far(float(told[3]) / updates):
                 stopped = True
                 break
         # The one moment at which the host waits for the device.
-        metrics = {f"train/{name}": value / updates for name, value in zip(_STATISTICS, told.tolist(), strict=True)}
-        return metrics | {
-            "train/learning_rate": rate,
-            "train/clip_range": clip_range,
-            "train/n_updates": float(self.policy.steps),
-            "train/stopped_early": float(stopped),
-            **{f"train/{name}": float(value) for name, value in found.extras.items()},
-        }
+        means = (told / updates).tolist()
+        return update_metrics(means, rate, clip_range, self.policy.steps, stopped=stopped, extras=found.extras)
 
     # Prediction.
 
@@ -270,15 +263,11 @@ class DevicePpoLearner:
                 "Resume a run on the kind of device that it was begun on.",
             )
         arrays, data = state.arrays, state.data
-
-        def part(name: str) -> dict[str, Array]:
-            return {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
-
-        self.policy.set_weights(part("weights"))
-        self.policy.set_optimiser(part("adam_first"), part("adam_second"), int(data["gradient_steps"]))
+        self.policy.set_weights(state.under("weights"))
+        self.policy.set_optimiser(state.under("adam_first"), state.under("adam_second"), int(data["gradient_steps"]))
         for name, scale in (("observations", self._scale), ("rewards", self._reward_scale)):
             if scale is not None:
-                scale.set_state(State(part(f"scale_{name}"), data[f"scale_{name}"]))
+                scale.set_state(state.part(f"scale_{name}"))
         self._random.set_state(torch.from_numpy(np.array(arrays["device/random"])))
         self._sums = torch.from_numpy(np.array(arrays["device/sums"])).to(self._device)
         self.timesteps = int(data["timesteps"])

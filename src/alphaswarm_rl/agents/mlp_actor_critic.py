@@ -16,6 +16,7 @@ import numpy as np
 
 from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.actor_critic import LossSettings, Minibatch, fitting, initial_weights
+from alphaswarm_rl.agents.flat_parameters import FlatParameters
 from alphaswarm_rl.agents.mlp_kernels import (
     adam,
     discrete_loss,
@@ -51,7 +52,7 @@ class _Stack:
     bias_gradients: list[Array]
 
 
-class MlpActorCritic:
+class MlpActorCritic(FlatParameters):
     """The networks, their gradient and their optimiser.
 
     They remember nothing and draw nothing of their own.
@@ -153,26 +154,6 @@ class MlpActorCritic:
         for name, (where, shape, transposed) in self._places.items():
             part = fitting(named, name, shape[::-1] if transposed else shape)
             vector[where] = np.ravel(part.T if transposed else part)
-
-    def weights(self) -> dict[str, Array]:
-        """Copies of the weights by name."""
-        return self._named(self.parameters)
-
-    def set_weights(self, named: dict[str, Array]) -> None:
-        """Takes weights over; the optimiser begins anew."""
-        self._take(self.parameters, named)
-        self._first[:] = self._second[:] = 0
-        self.steps = 0
-
-    def optimiser(self) -> tuple[dict[str, Array], dict[str, Array], int]:
-        """First and second moments by name, and the count of steps."""
-        return self._named(self._first), self._named(self._second), self.steps
-
-    def set_optimiser(self, first: dict[str, Array], second: dict[str, Array], steps: int) -> None:
-        """Continues with them."""
-        self._take(self._first, first)
-        self._take(self._second, second)
-        self.steps = steps
 
     def streams(self) -> dict[str, Array]:
         """None."""

@@ -21,6 +21,12 @@ def to_arrays(observation: Any, name: str) -> dict[str, Array]:
     return {name: np.array(observation)}
 
 
+def last_observation(space: Space[Any], arrays: dict[str, Array], name: str = "observation") -> Any:
+    """The batch that was saved under that name; None where none was."""
+    saved = any(key.partition("/")[0] == name for key in arrays)
+    return from_arrays(space, arrays, name) if saved else None
+
+
 def from_arrays(space: Space[Any], arrays: dict[str, Array], name: str) -> Any:
     """The batch of observations; arrays that do not fit the space are a CheckpointError."""
     if isinstance(space, spaces.Dict):

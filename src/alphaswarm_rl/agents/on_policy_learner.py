@@ -12,11 +12,11 @@ from threadpoolctl import threadpool_limits
 
 from alphaswarm_rl.agents.actor_critic import ActorCritic, noise_of
 from alphaswarm_rl.agents.flat_observations import flattening
-from alphaswarm_rl.agents.observation_arrays import from_arrays, to_arrays
+from alphaswarm_rl.agents.observation_arrays import last_observation, to_arrays
+from alphaswarm_rl.agents.restoring import restore
 from alphaswarm_rl.agents.scaling import ObservationScale, RewardScale
 from alphaswarm_rl.agents.stepping import goes_on, rows_of
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewards, State, TrainingHooks
-from alphaswarm_rl.core.errors import CheckpointError
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import generator
@@ -290,45 +290,26 @@ class OnPolicyLearner(ABC):
 
     def set_state(self, state: State) -> None:
         """Continues from there, bit for bit; a learner that only predicts takes what it needs for that."""
-        if state.data.get("agent") != self._alias:
-            raise CheckpointError(
-                f"the state of agent {state.data.get('agent')!r}",
-                f"this agent is {self._alias!r}",
-                "Load one of its own.",
-            )
-        try:
-            self._take(state)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"the state of agent {self._alias!r}",
-                f"it does not fit: {error!r}",
-                "Load a checkpoint of the same spec.",
-            ) from error
+        restore(self._alias, state, self._take)
 
     def _take(self, state: State) -> None:
         data = state.data
-        self.net.set_weights(_part(state, "weights"))
-        self.net.set_optimiser(_part(state, "adam_first"), _part(state, "adam_second"), int(data["gradient_steps"]))
-        self.net.set_streams(_part(state, "streams"))
+        self.net.set_weights(state.under("weights"))
+        self.net.set_optimiser(state.under("adam_first"), state.under("adam_second"), int(data["gradient_steps"]))
+        self.net.set_streams(state.under("streams"))
         set_generator_state(self._drawing, data["drawing"])
         set_generator_state(self._shuffling, data["shuffling"])
         if self._scale is not None:
-            self._scale.set_state(State(_part(state, "scale_observations"), data["scale_observations"]))
+            self._scale.set_state(state.part("scale_observations"))
         self.timesteps = int(data["timesteps"])
         if self._rollout is None:
             return
         if self._reward_scale is not None:
-            self._reward_scale.set_state(State(_part(state, "scale_rewards"), data["scale_rewards"]))
-        self._rollout.set_state(_part(state, "rollout"))
-        self._noise = _part(state, "noise").get("noise")
+            self._reward_scale.set_state(state.part("scale_rewards"))
+        self._rollout.set_state(state.under("rollout"))
+        self._noise = state.under("noise").get("noise")
         if self._memory is not None:
-            known = _part(state, "memory")
+            known = state.under("memory")
             self._memory, self._starts = np.array(known["memory"]), np.array(known["starts"])
-        seen = any(name.partition("/")[0] == "observation" for name in state.arrays)
-        self.observation = from_arrays(self._space, state.arrays, "observation") if seen else None
+        self.observation = last_observation(self._space, state.arrays)
         self._restored = True
-
-
-def _part(state: State, name: str) -> dict[str, Array]:
-    begin = f"{name}/"
-    return {key.removeprefix(begin): array for key, array in state.arrays.items() if key.startswith(begin)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 #: An update stops when its steps have moved the policy this many times `target_kl`.
 _KL_SLACK = 1.5
-_STATISTICS = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+#: What a gradient step tells.
+STATISTICS = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,10 @@ class PpoSettings:
         left = 1.0 - progress
         rate = self.learning_rate * (left if self.anneals_rate else 1.0)
         return rate, self.loss.clip_range * (left if self.anneals_clip else 1.0)
+
+    def is_too_far(self, approx_kl: float) -> bool:
+        """Whether an update that moved the policy so far stops."""
+        return self.target_kl is not None and approx_kl > _KL_SLACK * self.target_kl
 
 
 def build_ppo(alias: str, config: PpoInhouse.Config, request: AgentRequest) -> Learner:
@@ -212,26 +217,19 @@ class PpoLearner(OnPolicyLearner):
         loss = dataclasses.replace(settings.loss, clip_range=clip_range)
         whole = self._whole(rollout, length, found)
         batches = self._batches(whole) if whole.memory is None else self._sequences(whole, rollout.rewards.shape[1])
-        told, updates, stopped = np.zeros(len(_STATISTICS)), 0, False
+        told, updates, stopped = np.zeros(len(STATISTICS)), 0, False
         for _ in range(settings.n_epochs):
             for batch in batches():
                 told += self.net.learn(batch, loss, rate)
                 updates += 1
             # By the mean over the passes: one minibatch says little.
-            if settings.target_kl is not None and told[3] / updates > _KL_SLACK * settings.target_kl:
+            if settings.is_too_far(told[3] / updates):
                 stopped = True
                 break
         if self._scale is not None:
             self._scale.update(rollout.observations[:length].reshape(-1, self._width))
-        metrics = {f"train/{name}": float(value / updates) for name, value in zip(_STATISTICS, told, strict=True)}
-        return metrics | {
-            "train/learning_rate": rate,
-            "train/clip_range": loss.clip_range,
-            "train/n_updates": float(self.net.steps),
-            "train/stopped_early": float(stopped),
-            "train/explained_variance": _explained(whole.values, whole.returns),
-            **{f"train/{name}": float(value) for name, value in found.extras.items()},
-        }
+        extras = {"explained_variance": _explained(whole.values, whole.returns), **found.extras}
+        return update_metrics(told / updates, rate, clip_range, self.net.steps, stopped=stopped, extras=extras)
 
     def _whole(self, rollout: Rollout, length: int, found: Advantages) -> Minibatch:
         """All of a rollout, flat: step after step, and the environments of a step side by side."""
@@ -293,6 +291,29 @@ class PpoLearner(OnPolicyLearner):
                 )
 
         return batches
+
+
+def update_metrics(
+    means: Iterable[float], rate: float, clip_range: float, steps: int, *, stopped: bool, extras: Mapping[str, Any]
+) -> dict[str, float]:
+    """What is told of an update.
+
+    Args:
+        means: Of what its gradient steps told.
+        rate: Learning rate.
+        clip_range: Largest change of the probability ratio.
+        steps: Gradient steps since the beginning.
+        stopped: Whether it moved the policy too far to go on.
+        extras: What else there is to tell.
+    """
+    told = dict(zip(STATISTICS, means, strict=True)) | {
+        "learning_rate": rate,
+        "clip_range": clip_range,
+        "n_updates": steps,
+        "stopped_early": stopped,
+        **extras,
+    }
+    return {f"train/{name}": float(value) for name, value in told.items()}
 
 
 def _chosen(batch: Minibatch, rows: Any) -> Minibatch:

@@ -172,11 +172,13 @@ class SB3Learner:
         if data["counters"].keys() != self._counters().keys():
             raise unfit("its counters are of another algorithm")
         foreign = data["num_envs"] != self._model.n_envs
-        tensors = TensorsToLoad(self._model, _part(state, "tensors", data["optimisers"]))
-        generators = Generators.from_state(_part(state, "generators", data["generators"]), self._model.device)
+        tensors = TensorsToLoad(self._model, State(state.under("tensors"), dict(data["optimisers"])))
+        generators = Generators.from_state(
+            State(state.under("generators"), dict(data["generators"])), self._model.device
+        )
         replay = None
         if self._replay_buffer is not None and not foreign:
-            replay = ReplayToLoad(self._replay_buffer, _part(state, "replay", data.get("replay", {})))
+            replay = ReplayToLoad(self._replay_buffer, State(state.under("replay"), dict(data.get("replay", {}))))
 
         set_generator_state(self._model.action_space.np_random, data["action_space"])
         tensors.load()
@@ -231,8 +233,3 @@ class SB3Learner:
             raise unfit(
                 f"it is of {self._foreign_num_envs} environments and cannot be {doing} with {self._model.n_envs}"
             )
-
-
-def _part(state: State, prefix: str, data: Any) -> State:
-    arrays = {name.removeprefix(f"{prefix}/"): a for name, a in state.arrays.items() if name.startswith(f"{prefix}/")}
-    return State(arrays, dict(data))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.actor_critic import LossSettings, Minibatch, fitting, initial_weights
+from alphaswarm_rl.agents.flat_parameters import FlatParameters
 from alphaswarm_rl.agents.mlp_kernels import (
     adam,
     discrete_loss,
@@ -87,7 +88,7 @@ def _linear(inputs: int, outputs: int) -> nn.Linear:
     return layer
 
 
-class TorchActorCritic:
+class TorchActorCritic(FlatParameters):
     """The modules, and their optimiser over one vector that all parameters lie in.
 
     The loss is the kernels' of `mlp_kernels`, and torch differentiates the networks alone. On another device than the
@@ -263,19 +264,9 @@ class TorchActorCritic:
         with torch.no_grad():
             for name, tensor in self.module.state_dict().items():
                 tensor.copy_(torch.from_numpy(fitting(named, name, tuple(tensor.shape))))
-        self._first.zero_()
-        self._second.zero_()
+        self._first[:] = 0
+        self._second[:] = 0
         self.steps = 0
-
-    def optimiser(self) -> tuple[dict[str, Array], dict[str, Array], int]:
-        """First and second moments by name, and the count of steps."""
-        return self._named(self._first), self._named(self._second), self.steps
-
-    def set_optimiser(self, first: dict[str, Array], second: dict[str, Array], steps: int) -> None:
-        """Continues with them."""
-        self._take(self._first, first)
-        self._take(self._second, second)
-        self.steps = steps
 
     def streams(self) -> dict[str, Array]:
         """That of dropout, where there is an encoder."""

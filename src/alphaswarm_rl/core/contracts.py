@@ -145,6 +145,15 @@ class State:
         """The arrays under `prefix/`, for saving several states in one file."""
         return {f"{prefix}/{name}": array for name, array in self.arrays.items()}
 
+    def under(self, prefix: str) -> dict[str, np.ndarray[Any, Any]]:
+        """The arrays that were saved under `prefix/`."""
+        begin = f"{prefix}/"
+        return {name.removeprefix(begin): array for name, array in self.arrays.items() if name.startswith(begin)}
+
+    def part(self, name: str) -> State:
+        """One of several states that were saved as one."""
+        return State(self.under(name), dict(self.data[name]))
+
 
 class Stateful(Protocol):
     """Whoever can say its whole state and be put back into it."""

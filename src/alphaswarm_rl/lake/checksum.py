@@ -40,7 +40,7 @@ def _row_sums(batch: pa.RecordBatch) -> Array:
         if not begun and its is not None:
             # As long as all columns have the same runs, so have the sums.
             sums, lengths = np.zeros(len(values), np.uint64), its
-        elif lengths is not None and not np.array_equal(lengths, its):
+        elif lengths is not None and (its is None or not np.array_equal(lengths, its)):
             sums, lengths = np.repeat(sums, lengths), None
         begun = True
         _fold(sums, np.uint64(_seed(name)), values if its is None or lengths is not None else pc.run_end_decode(column))

@@ -10,7 +10,6 @@ import numpy as np
 from alphaswarm_rl.core.contracts import Replay, ReplaySample, State
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.replay.fields import checked_batch
-from alphaswarm_rl.replay.uniform import part_of
 from alphaswarm_rl.replay.windows import NStepWindows
 
 Array = np.ndarray[Any, Any]
@@ -74,5 +73,5 @@ class NStepReplay:
 
     def set_state(self, state: State) -> None:
         """Continues from there, bit for bit."""
-        self._windows.set_state(part_of(state, "windows"))
-        self._storage.set_state(part_of(state, "storage"))
+        self._windows.set_state(state.part("windows"))
+        self._storage.set_state(state.part("storage"))

@@ -79,15 +79,9 @@ class UniformReplay:
 
     def set_state(self, state: State) -> None:
         """Continues from there, bit for bit."""
-        self._ring.set_state(part_of(state, "ring"))
+        self._ring.set_state(state.part("ring"))
         set_generator_state(self._generator, state.data["generator"])
 
     def _refuse_empty(self) -> None:
         if not len(self):
             raise ComponentError("a replay buffer", "it is empty", "Append transitions before sampling.")
-
-
-def part_of(state: State, name: str) -> State:
-    """One of several states that were saved as one."""
-    arrays = {key.removeprefix(f"{name}/"): a for key, a in state.arrays.items() if key.startswith(f"{name}/")}
-    return State(arrays, dict(state.data[name]))
