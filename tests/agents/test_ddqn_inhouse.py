@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 import alphaswarm_rl.agents.ddqn_inhouse
 import alphaswarm_rl.replay.general
@@ -20,7 +21,7 @@ from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.seeding import generator
 from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
 
-from .worlds import CONTINUOUS, DICT, Hooks, MaskedWorld, World, same_state
+from .worlds import CONTINUOUS, DICT, IMAGE, Hooks, MaskedWorld, World, same_state
 
 SMALL = {
     "net_arch": [16],
@@ -31,6 +32,7 @@ SMALL = {
     "exploration_steps": 300,
     "replay": {"class": "prioritized", "kwargs": {"capacity": 200}},
 }
+WINDOW = spaces.Box(-1, 1, (4, 3), np.float32)
 UNIFORM = {"class": "general", "kwargs": {"capacity": 200}}
 
 
@@ -57,6 +59,7 @@ def through_json(state: State) -> State:
         {},
         {"n_steps": 1, "replay": UNIFORM, "double": False, "dueling": False},
         {"n_steps": 5, "train_freq": 3, "gradient_steps": 2, "tau": 0.1},
+        {"encoder": {"class": "transformer", "kwargs": {"length": 2, "dropout": 0.3}}, "embed_dim": 8},
     ],
 )
 def test_a_resume_is_exact(halt_at, kwargs):
@@ -300,6 +303,23 @@ def test_observations_of_any_space_are_seen():
     learner = learner_for(env)
     learner.train(env, 100, Hooks())
     assert learner.timesteps == 100
+
+
+@pytest.mark.parametrize(("encoder", "space"), [("mlp", DICT), ("cnn", IMAGE), ("autoencoder", WINDOW)])
+def test_an_encoder_learns_with_the_layers(encoder, space):
+    env = World(space)
+    learner = learner_for(env, encoder=encoder, embed_dim=8)
+    before = learner.get_state()
+    learner.train(env, 200, Hooks())
+    after = learner.get_state()
+    encoded = [name for name in before.arrays if name.startswith("online/encoder.")]
+    assert encoded
+    assert all((before.arrays[name] != after.arrays[name]).any() for name in encoded)
+
+
+def test_a_state_from_step_to_step_is_refused():
+    with pytest.raises(ComponentError, match="single transitions"):
+        learner_for(cartpole(), encoder={"class": "recurrent", "kwargs": {"length": 1}})
 
 
 def test_continuous_actions_are_refused():

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
-from alphaswarm_rl.agents.native_configs import Layers
-from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.agents.native_configs import EncodedConfig, Layers
 from alphaswarm_rl.core.kinds import Agent
 from alphaswarm_rl.core.refs import ComponentRef, ref_to
 
@@ -33,7 +32,7 @@ class DdqnInhouse(Agent):
     rl_category = "native"
     rl_tags = ("off-policy", "discrete", "masked", "exact-resume")
 
-    class Config(ComponentConfig):
+    class Config(EncodedConfig):
         """Parameters of the agent."""
 
         activation: Literal["tanh", "relu"] = Field("relu", description="Activation between the layers.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from gymnasium import spaces
 
+from alphaswarm_rl.agents.encoding import encoded_shape, encoder_for
 from alphaswarm_rl.agents.flat_observations import flattening
 from alphaswarm_rl.agents.observation_arrays import last_observation, to_arrays
 from alphaswarm_rl.agents.q_function import QFunction, QNetwork
@@ -21,7 +22,7 @@ from alphaswarm_rl.core.contracts import (
     State,
     TrainingHooks,
 )
-from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.errors import ComponentError, EnvError
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.core.seeding import derived_seed, generator
 from alphaswarm_rl.replay.nstep import NStepReplay
@@ -72,14 +73,31 @@ class DdqnLearner:
         self._space = env.single_observation_space
         self._width, self._flatten = flattening(self._space)
         self._masked = hasattr(env, "action_masks")
+        encoder = encoder_for(config, request, carries_state=False)
+        if getattr(encoder, "recurrent", False):
+            raise ComponentError(
+                f"encoder {config.encoder.name!r} with one step per observation",
+                f"{alias!r} learns from single transitions, and carries no state from one to the next",
+                "Set obs.stack_frames and leave its length out, or use ppo_inhouse.",
+            )
+        network = QNetwork(
+            self._width,
+            config.net_arch,
+            self._actions,
+            activation=config.activation,
+            dueling=config.dueling,
+            encoder=encoder,
+            shape=encoded_shape(config, request),
+        )
         self._q = QFunction(
-            QNetwork(self._width, config.net_arch, self._actions, activation=config.activation, dueling=config.dueling),
+            network,
             generator=generator(request.seed, "weights"),
             device=request.device,
             learning_rate=config.learning_rate,
             max_grad_norm=config.max_grad_norm,
             adam_eps=config.adam_eps,
             double=config.double,
+            dropout_seed=derived_seed(request.seed, "dropout"),
         )
         self._exploring = generator(request.seed, "explore")
         self._replay = self._memory(request) if request.training else None

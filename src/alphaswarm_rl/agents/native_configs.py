@@ -21,8 +21,25 @@ class TwoNetworks(FrozenModel):
     vf: Layers = Field((64, 64), description="Widths of the value function's layers.")
 
 
-class NativeConfig(ComponentConfig):
-    """Parameters of every native agent."""
+class EncodedConfig(ComponentConfig):
+    """Parameters of native agents that may have an encoder before their layers."""
+
+    encoder: Encoder = Field(
+        None,
+        description="Network before the layers: null is none, `mlp` flattens and embeds, `cnn` is the Nature CNN for "
+        "images; any other name or reference is a policy_backbone of the catalogue.",
+    )
+    embed_dim: PositiveInt = Field(DEFAULT_EMBED_DIM, description="Output width of the encoder.")
+
+    @model_validator(mode="after")
+    def _width_has_an_encoder(self) -> EncodedConfig:
+        if self.encoder is None and self.embed_dim != DEFAULT_EMBED_DIM:
+            raise PydanticCustomError("no_effect", "embed_dim has no effect without an encoder", {})
+        return self
+
+
+class NativeOnPolicyConfig(EncodedConfig):
+    """Parameters of native agents that learn from fresh rollouts."""
 
     activation: Literal["tanh", "relu"] = Field("tanh", description="Activation between the layers.")
     learning_rate: PositiveFloat = Field(3e-4, description="Learning rate at the start.")
@@ -36,19 +53,9 @@ class NativeConfig(ComponentConfig):
         True, description="Whether observations are standardised by running statistics of training."
     )
 
-
-class NativeOnPolicyConfig(NativeConfig):
-    """Parameters of native agents that learn from fresh rollouts."""
-
     net_arch: Layers | TwoNetworks = Field(
         (64, 64), description="Widths of the hidden layers: one list for both networks, or {pi: [...], vf: [...]}."
     )
-    encoder: Encoder = Field(
-        None,
-        description="Network before the layers: null is none, `mlp` flattens and embeds, `cnn` is the Nature CNN for "
-        "images; any other name or reference is a policy_backbone of the catalogue.",
-    )
-    embed_dim: PositiveInt = Field(DEFAULT_EMBED_DIM, description="Output width of the encoder.")
     path: Literal["auto", "torch"] = Field(
         "auto",
         description="auto computes plain MLPs on a CPU by hand, several times as fast as torch; torch never does.",
@@ -65,12 +72,6 @@ class NativeOnPolicyConfig(NativeConfig):
         True, description="Whether rewards are divided by the spread of their discounted sums."
     )
     vf_coef: NonNegativeFloat = Field(0.5, description="Weight of the value loss.")
-
-    @model_validator(mode="after")
-    def _width_has_an_encoder(self) -> NativeOnPolicyConfig:
-        if self.encoder is None and self.embed_dim != DEFAULT_EMBED_DIM:
-            raise PydanticCustomError("no_effect", "embed_dim has no effect without an encoder", {})
-        return self
 
     @property
     def layers(self) -> tuple[Layers, Layers]:

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium import spaces
 
 from alphaswarm_rl.advantage.gae import GAEAdvantage
 from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.actor_critic import ActorCritic, LossSettings, Minibatch
+from alphaswarm_rl.agents.encoding import encoded_shape, encoder_for
 from alphaswarm_rl.agents.flat_observations import flattening
 from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
 from alphaswarm_rl.agents.on_policy_learner import OnPolicyLearner, Rollout
 from alphaswarm_rl.agents.stepping import is_on_device
 from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
-from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed, generator
 
 if TYPE_CHECKING:
@@ -138,9 +137,8 @@ def _build(
 
 def build_net(config: NativeOnPolicyConfig, request: AgentRequest) -> ActorCritic:
     """Networks for the environment's spaces: by hand in NumPy where they are plain MLPs on a CPU, else in torch."""
-    space = request.env.single_observation_space
     head = ActionHead.of(request.env.single_action_space)
-    width, _ = flattening(space)
+    width, _ = flattening(request.env.single_observation_space)
     pi, vf = config.layers
     weights = generator(request.seed, "weights")
     if config.path == "auto" and config.encoder is None and request.device == "cpu":
@@ -149,22 +147,6 @@ def build_net(config: NativeOnPolicyConfig, request: AgentRequest) -> ActorCriti
         return MlpActorCritic(width, pi, vf, head, activation=config.activation, generator=weights)
     from alphaswarm_rl.agents.torch_actor_critic import TorchActorCritic
 
-    encoder = None
-    if config.encoder is not None:
-        from alphaswarm_rl.policies.backbones.encoders import build_encoder
-        from alphaswarm_rl.policies.backbones.observed import stacked_frames
-
-        # An `mlp` takes any space flat; what remembers reads one step at a time unless frames are stacked.
-        flat = spaces.Box(-np.inf, np.inf, (width,), np.float32)
-        remembers = isinstance(config.encoder, ComponentRef) and config.encoder.name == "recurrent"
-        encoder = build_encoder(
-            flat if config.encoder == "mlp" else space,
-            config.encoder,
-            config.embed_dim,
-            length=stacked_frames(request.env) or (1 if remembers else None),
-            seed=derived_seed(request.seed, "encoder"),
-            pretrained=request.training,
-        )
     return TorchActorCritic(
         width,
         pi,
@@ -173,8 +155,8 @@ def build_net(config: NativeOnPolicyConfig, request: AgentRequest) -> ActorCriti
         activation=config.activation,
         generator=weights,
         device=request.device,
-        encoder=encoder,
-        shape=space.shape if config.encoder == "cnn" else None,
+        encoder=encoder_for(config, request, carries_state=True),
+        shape=encoded_shape(config, request),
         dropout_seed=derived_seed(request.seed, "dropout"),
     )
 

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from alphaswarm_rl.agents.actor_critic import orthogonal
+from alphaswarm_rl.policies.backbones.layers import draw_from
 
 Array = np.ndarray[Any, Any]
 
 
 class QNetwork(nn.Module):
-    """An MLP that gives one value per action.
+    """An MLP that gives one value per action, on what an encoder makes of the observation.
 
     Args:
         inputs: Numbers of one observation.
@@ -25,18 +26,35 @@ class QNetwork(nn.Module):
         actions: How many actions there are.
         activation: Between the layers.
         dueling: Whether it adds the value of the state to advantages of mean 0.
+        encoder: Turns observations into (n, features), with `features_dim`; None: the observation itself.
+        shape: Of one observation as the encoder takes it; None: flat.
     """
 
-    def __init__(self, inputs: int, layers: Sequence[int], actions: int, *, activation: str, dueling: bool) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        layers: Sequence[int],
+        actions: int,
+        *,
+        activation: str,
+        dueling: bool,
+        encoder: nn.Module | None = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_linear(a, b) for a, b in zip((inputs, *layers), layers, strict=False))
-        self.action = _linear((inputs, *layers)[-1], actions)
-        self.state = _linear((inputs, *layers)[-1], 1) if dueling else None
+        self.encoder = encoder
+        self._shape = (inputs,) if shape is None else shape
+        width = inputs if encoder is None else int(encoder.features_dim)  # type: ignore[arg-type]
+        self.layers = nn.ModuleList(_linear(a, b) for a, b in zip((width, *layers), layers, strict=False))
+        self.action = _linear((width, *layers)[-1], actions)
+        self.state = _linear((width, *layers)[-1], 1) if dueling else None
         self._activation = torch.tanh if activation == "tanh" else torch.relu
 
     def forward(self, observations: Tensor) -> Tensor:
         """Values (n, actions)."""
         seen = observations
+        if self.encoder is not None:
+            seen = self.encoder(observations.reshape(-1, *self._shape))
         for layer in self.layers:
             seen = self._activation(layer(seen))
         values: Tensor = self.action(seen)
@@ -56,6 +74,7 @@ class QFunction:
         max_grad_norm: Largest norm of the gradient.
         adam_eps: Adam's epsilon.
         double: Whether the online network chooses the action whose value the target network says.
+        dropout_seed: Seed of what dropout draws in the encoder.
     """
 
     def __init__(
@@ -68,15 +87,20 @@ class QFunction:
         max_grad_norm: float,
         adam_eps: float,
         double: bool,
+        dropout_seed: int = 0,
     ) -> None:
         self._device = torch.device(device)
         _draw_weights(network, generator)
-        self.online = network.to(self._device)
-        self.target = deepcopy(self.online).requires_grad_(False)
+        self.online = network.to(self._device).eval()
+        self.target = deepcopy(self.online)
+        self._dropout = torch.Generator(self._device).manual_seed(dropout_seed)
+        # The target network is never in training mode, and draws nothing.
+        draw_from(self.online, self._dropout)
         self._weights, self._target_weights = _joined(self.online), _joined(self.target)
+        self.target.requires_grad_(False)
         self._gradient = torch.zeros_like(self._weights)
         at = 0
-        for its in self.online.parameters():
+        for its in _trained(self.online):
             its.grad = self._gradient[at : at + its.numel()].view_as(its)
             at += its.numel()
         self._parameter = nn.Parameter(self._weights)
@@ -121,7 +145,11 @@ class QFunction:
                 self._moved(rewards), self._moved(discounts), self._moved(next_observations), next_masks
             )
         self._gradient.zero_()
+        if self.online.encoder is not None:
+            self.online.train()
         values = self.online(self._moved(observations)).gather(1, self._moved(actions)[:, None])[:, 0]
+        if self.online.encoder is not None:
+            self.online.eval()
         # A (n, 1) here would be broadcast to (n, n) silently.
         assert values.shape == targets.shape
         losses = nn.functional.smooth_l1_loss(values, targets, reduction="none")
@@ -157,6 +185,8 @@ class QFunction:
         named |= {f"target/{name}": tensor for name, tensor in self.target.state_dict().items()}
         moments = self._adam.state[self._parameter]
         named |= {"adam/first": moments["exp_avg"], "adam/second": moments["exp_avg_sq"]}
+        if self.online.encoder is not None:
+            named["dropout"] = self._dropout.get_state()
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in named.items()}
 
     def set_arrays(self, arrays: dict[str, Array], gradient_steps: int) -> None:
@@ -170,6 +200,8 @@ class QFunction:
                     tensor.copy_(torch.from_numpy(np.array(found)))
             first, second = (self._moved(np.array(arrays[f"adam/{name}"])) for name in ("first", "second"))
             self._set_moments(first, second, gradient_steps)
+        if self.online.encoder is not None:
+            self._dropout.set_state(torch.from_numpy(np.array(arrays["dropout"])))
 
     def _set_moments(self, first: Tensor, second: Tensor, gradient_steps: int) -> None:
         steps = torch.tensor(float(gradient_steps), device=self._device)
@@ -185,7 +217,8 @@ def _linear(inputs: int, outputs: int) -> nn.Linear:
 def _draw_weights(network: QNetwork, generator: np.random.Generator) -> None:
     """Orthogonal weights, of gain sqrt(2) before an activation and 1 elsewhere; biases 0."""
     for name, module in network.named_modules():
-        if isinstance(module, nn.Linear):
+        # An encoder comes with weights.
+        if isinstance(module, nn.Linear) and not name.startswith("encoder."):
             gain = math.sqrt(2) if name.startswith("layers.") else 1.0
             drawn = orthogonal(module.out_features, module.in_features, gain, generator)
             with torch.no_grad():
@@ -193,9 +226,13 @@ def _draw_weights(network: QNetwork, generator: np.random.Generator) -> None:
                 module.bias.zero_()
 
 
+def _trained(module: nn.Module) -> list[nn.Parameter]:
+    return [its for its in module.parameters() if its.requires_grad]
+
+
 def _joined(module: nn.Module) -> Tensor:
-    """One vector that all parameters of a module are parts of from now on."""
-    parameters = list(module.parameters())
+    """One vector that all parameters of a module that learn are parts of from now on."""
+    parameters = _trained(module)
     vector = torch.cat([its.detach().reshape(-1) for its in parameters])
     at = 0
     for its in parameters:

@@ -1,0 +1,46 @@
+"""The encoder that a native agent's parameters ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from alphaswarm_rl.agents.flat_observations import flattening
+from alphaswarm_rl.agents.native_configs import EncodedConfig
+from alphaswarm_rl.core.contracts import AgentRequest
+from alphaswarm_rl.core.refs import ComponentRef
+from alphaswarm_rl.core.seeding import derived_seed
+
+
+def encoder_for(config: EncodedConfig, request: AgentRequest, *, carries_state: bool) -> Any:
+    """A torch module from observations to features; None where none is asked for.
+
+    Args:
+        config: The agent's parameters.
+        request: What the agent is built for.
+        carries_state: Whether the agent can carry a recurrent state from step to step.
+    """
+    if config.encoder is None:
+        return None
+    from alphaswarm_rl.policies.backbones.encoders import build_encoder
+    from alphaswarm_rl.policies.backbones.observed import stacked_frames
+
+    space = request.env.single_observation_space
+    # An `mlp` takes any space flat; what remembers reads one step at a time unless frames are stacked.
+    flat = spaces.Box(-np.inf, np.inf, (flattening(space)[0],), np.float32)
+    remembers = carries_state and isinstance(config.encoder, ComponentRef) and config.encoder.name == "recurrent"
+    return build_encoder(
+        flat if config.encoder == "mlp" else space,
+        config.encoder,
+        config.embed_dim,
+        length=stacked_frames(request.env) or (1 if remembers else None),
+        seed=derived_seed(request.seed, "encoder"),
+        pretrained=request.training,
+    )
+
+
+def encoded_shape(config: EncodedConfig, request: AgentRequest) -> tuple[int, ...] | None:
+    """The shape in which the encoder takes one observation; None: flat."""
+    return request.env.single_observation_space.shape if config.encoder == "cnn" else None
