@@ -53,16 +53,35 @@ def hash_words(words, out):
         out[row] = mix(mix(mix(mix(a + _FIRST) ^ b) ^ c) ^ d)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _word(halves, k):
+    return np.uint64(halves[2 * k]) | (np.uint64(halves[2 * k + 1]) << np.uint64(32))
+
+
 @njit(cache=True, nogil=True)
-def hash_halves(halves, out):
+def hash_halves(rows, out):
     """`hash_words` of rows of 32-bit words, two of which are a word; behind an odd last one stand zeros."""
-    width = halves.shape[1]
-    words = np.empty((1, (width + 1) // 2), np.uint64)
-    for row in range(halves.shape[0]):
-        for k in range(words.shape[1]):
-            upper = np.uint64(halves[row, 2 * k + 1]) if 2 * k + 1 < width else np.uint64(0)
-            words[0, k] = np.uint64(halves[row, 2 * k]) | (upper << np.uint64(32))
-        hash_words(words, out[row : row + 1])
+    width = rows.shape[1]
+    whole, count = width // 2, (width + 1) // 2
+    for row in range(rows.shape[0]):
+        halves = rows[row]
+        rest = np.uint64(halves[width - 1])  # the last word where it is but a half
+        a, b, c, d = _FIRST, _SECOND, _THIRD, _EMPTY
+        k = 0
+        while k + 4 <= count:
+            a = (a ^ _word(halves, k)) * _SECOND
+            b = (b ^ _word(halves, k + 1)) * _THIRD
+            c = (c ^ _word(halves, k + 2)) * _FIRST
+            d = (d ^ (_word(halves, k + 3) if k + 3 < whole else rest)) * _SECOND
+            a ^= a >> np.uint64(29)
+            b ^= b >> np.uint64(31)
+            c ^= c >> np.uint64(33)
+            d ^= d >> np.uint64(30)
+            k += 4
+        while k < count:
+            a = mix(a ^ (_word(halves, k) if k < whole else rest)) + _FIRST
+            k += 1
+        out[row] = mix(mix(mix(mix(a + _FIRST) ^ b) ^ c) ^ d)
 
 
 def row_hashes(rows: Array) -> Array:
