@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from alphaswarm_rl.agents.action_head import ActionHead
+from alphaswarm_rl.core.threads import blas_threads
 
 Array = np.ndarray[Any, Any]
 
@@ -143,7 +143,7 @@ def orthogonal(outputs: int, inputs: int, gain: float, generator: np.random.Gene
     """A matrix (outputs, inputs) whose shorter side is orthonormal, times the gain."""
     tall, wide = max(outputs, inputs), min(outputs, inputs)
     # On one thread: more would round differently.
-    with threadpool_limits(1, user_api="blas"):
+    with blas_threads(1):
         q, r = np.linalg.qr(generator.standard_normal((tall, wide)))
     q *= np.sign(np.diag(r))
     return gain * (q if outputs >= inputs else q.T)

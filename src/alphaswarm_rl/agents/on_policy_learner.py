@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from alphaswarm_rl.agents.actor_critic import ActorCritic, noise_of
 from alphaswarm_rl.agents.flat_observations import flattening
@@ -20,6 +19,7 @@ from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewa
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import generator
+from alphaswarm_rl.core.threads import blas_threads
 
 Array = np.ndarray[Any, Any]
 
@@ -150,7 +150,7 @@ class OnPolicyLearner(ABC):
         self._restored = False
         n = env.num_envs
         # More threads round differently, and cost more than they give in networks of this size.
-        with threadpool_limits(1, user_api="blas"):
+        with blas_threads(1):
             while self.timesteps < total_timesteps:
                 begun = self.timesteps - rollout.filled * n
                 length = min(self._n_steps, math.ceil((total_timesteps - begun) / n))
@@ -251,7 +251,7 @@ class OnPolicyLearner(ABC):
             known = np.zeros((len(seen), self.net.memory_width), np.float32) if memory is None else np.array(memory)
             known[np.asarray(episode_start, np.bool_)] = 0.0
             memory = known
-        with threadpool_limits(1, user_api="blas"):
+        with blas_threads(1):
             drawn, _, _, memory = self.net.draw(self._scaled(seen), noise, legal, memory)
         return self.net.head.to_env(drawn), memory
 

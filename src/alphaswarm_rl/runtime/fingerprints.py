@@ -7,8 +7,6 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import distributions, version
 from pathlib import Path
@@ -83,20 +81,3 @@ def resolve_device(wanted: str) -> str:
     if not available[wanted]:
         raise OptionError(f"device {wanted!r}", "this machine has none that torch can use", "Use --device cpu or auto.")
     return wanted
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Runs torch on that many CPU threads, and puts the number back afterwards.
-
-    Not torch's own default, one per core: the sums of another number of threads round differently, and threads that
-    wait for each other on a busy machine cost small networks a factor of ten.
-    """
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

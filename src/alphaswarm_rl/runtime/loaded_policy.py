@@ -15,6 +15,7 @@ from gymnasium import spaces
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import CheckpointError, EnvError, RunError
 from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.threads import cpu_threads
 from alphaswarm_rl.envs.observation_transform import ObservationTransform
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.models.rows import Scope
@@ -22,7 +23,7 @@ from alphaswarm_rl.options import effective_spec
 from alphaswarm_rl.runtime.asked import as_batch, batch_length
 from alphaswarm_rl.runtime.building import Builder, lake_of, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import LoadedCheckpoint
-from alphaswarm_rl.runtime.fingerprints import resolve_device, torch_threads
+from alphaswarm_rl.runtime.fingerprints import resolve_device
 from alphaswarm_rl.runtime.scopes import raw_env, scope_of
 from alphaswarm_rl.runtime.selection import trained_by
 from alphaswarm_rl.settings import Settings
@@ -160,7 +161,7 @@ class LoadedPolicy:
         stream.length = length
         if stream.transform is not None:
             batch = stream.transform.apply(batch, starts)
-        with torch_threads(self._threads):
+        with cpu_threads(self._threads):
             action, stream.memory = self._learner.predict(
                 batch, stream.memory, starts, deterministic=deterministic, masks=masks
             )
@@ -204,7 +205,7 @@ class LoadedPolicy:
             episode, step, starts = 0, 0, np.array([True])
             masks = getattr(env, "action_masks", None)
             while episode < episodes:
-                with torch_threads(self._threads):
+                with cpu_threads(self._threads):
                     action, memory = self._learner.predict(
                         observation,
                         memory,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from alphaswarm_rl.core.errors import RunError, SpecError, nearest
+from alphaswarm_rl.core.threads import cpu_threads
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
@@ -17,7 +18,6 @@ from alphaswarm_rl.runtime import judge as judging
 from alphaswarm_rl.runtime import train as training
 from alphaswarm_rl.runtime.envelope import RunFailed, RunResult
 from alphaswarm_rl.runtime.events import Event, Sink
-from alphaswarm_rl.runtime.fingerprints import torch_threads
 from alphaswarm_rl.runtime.opening import RunContext
 from alphaswarm_rl.runtime.selection import Verb, latest_for
 from alphaswarm_rl.settings import Settings
@@ -113,14 +113,14 @@ class RLRuntime:
             seed: Seed of this run; `random` draws one and pins it; None takes the spec's.
         """
         refuse_verb(self.spec, "train")
-        with one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return training.train(self._context, ledger, seed=seed)
 
     def resume(self) -> RunResult:
         """Goes on with an interrupted, halted or failed training run, in its own row, from its last checkpoint."""
         if self._run is None:
             raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
-        with one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return training.resume(self._context, ledger, self._run.id)
 
     def evaluate(
@@ -185,7 +185,7 @@ class RLRuntime:
         self, verb: judging.JudgingVerb, run: str | None, arguments: judging.Arguments, *, strict: bool
     ) -> RunResult:
         refuse_verb(self.spec, verb)
-        with one_at_a_time, Ledger.open(self.settings) as ledger, torch_threads(self.settings.infer.threads):
+        with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             parent = self._run if run is None else latest_for(ledger, verb) if run == "latest" else ledger.run(run)
             return judging.judge(self._context, ledger, verb, parent, arguments, strict=strict)
 

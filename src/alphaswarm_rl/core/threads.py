@@ -1,0 +1,75 @@
+"""How many CPU threads products of matrices take.
+
+The sums of another number of threads round differently, and threads that wait for each other on a busy machine cost
+small networks a factor of ten; so whoever computes says how many there are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+
+class _Threads:
+    """A number of threads that several may ask for at once; it is put back when the last of them is done."""
+
+    def __init__(self, get: Callable[[], int], put: Callable[[int], None]) -> None:
+        self._get, self._put = get, put
+        self._lock = threading.Lock()
+        self._asked: list[int] = []
+        self._before = 1
+
+    @contextmanager
+    def of(self, count: int) -> Iterator[None]:
+        with self._lock:
+            if not self._asked:
+                self._before = self._get()
+            self._asked.append(count)
+            self._set(count)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asked.remove(count)
+                self._set(self._asked[-1] if self._asked else self._before)
+
+    def _set(self, count: int) -> None:
+        if self._get() != count:
+            self._put(count)
+
+
+@cache
+def _blas() -> _Threads:
+    # Looking which libraries there are takes a millisecond.
+    found = ThreadpoolController().select(user_api="blas").lib_controllers
+
+    def put(count: int) -> None:
+        for library in found:
+            library.set_num_threads(count)
+
+    return _Threads(lambda: found[0].get_num_threads() if found else 1, put)
+
+
+@cache
+def _torch() -> _Threads:
+    import torch
+
+    return _Threads(torch.get_num_threads, torch.set_num_threads)
+
+
+@contextmanager
+def blas_threads(count: int) -> Iterator[None]:
+    """Runs NumPy's products of matrices on that many threads, and puts the number back afterwards."""
+    with _blas().of(count):
+        yield
+
+
+@contextmanager
+def cpu_threads(count: int) -> Iterator[None]:
+    """Runs NumPy's and torch's products of matrices on that many threads, and puts the numbers back afterwards."""
+    with _blas().of(count), _torch().of(count):
+        yield
