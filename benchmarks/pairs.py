@@ -1,8 +1,9 @@
 """Interleaved pairs: how a cost is measured here.
 
-A, B and A again, in turn, in CPU time; the cost is the ratio B/A with the 90 % interval of its mean, and A/A beside it
-says how much of that is the machine. `interleave` takes turns of whole runs; `alternate` takes turns of a fifth of a
-second, in processes of their own, so that a machine whose speed changes by the minute slows all of them alike.
+A, B and A again, in CPU time; the cost is the ratio B/A with the 90 % interval of its mean, and A/A beside it says how
+much of that is the machine. They take turns of a fifth of a second, so that a machine whose speed changes by the minute
+slows all of them alike; and every round has processes of its own, because where a process happens to have its memory
+makes it faster or slower than its twin by a few per cent for as long as it lives.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ import platform
 import signal
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 #: Fewer do not make an interval.
 FEWEST_PAIRS = 11
+
+#: Trains for so many transitions.
+Work = Callable[[int], object]
+
+#: The share of a run that comes beforehand and is not measured: it imports and compiles what the run needs.
+_WARM_UP = 1 / 8
 
 #: How long a contestant works before the next has its turn.
 _SLICE_S = 0.2
@@ -57,19 +65,6 @@ def ratio(numerators: list[float], denominators: list[float]) -> Ratio:
     return Ratio(math.exp(statistics.median(logs)), math.exp(mean - reach), math.exp(mean + reach))
 
 
-def interleave(contestants: dict[str, Callable[[], object]], pairs: int) -> dict[str, list[float]]:
-    """CPU seconds of every contestant, measured in turn; one round beforehand warms up and is not counted."""
-    for work in contestants.values():
-        work()
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for round_number in range(pairs):
-        names = list(contestants)
-        # The order rotates, so that nobody always runs after the same neighbour.
-        for name in names[round_number % len(names) :] + names[: round_number % len(names)]:
-            times[name].append(cpu_seconds(contestants[name]))
-    return times
-
-
 @dataclass(frozen=True)
 class _Contestant:
     process: BaseProcess
@@ -82,32 +77,40 @@ class _Contestant:
         os.kill(self.process.pid or 0, signal.SIGSTOP)
 
 
-def alternate(contestants: dict[str, Callable[[], object]], pairs: int) -> dict[str, list[float]]:
-    """CPU seconds of every contestant; each works in a process of its own, and they take turns slice by slice.
+def alternate(contestants: dict[str, Work], timesteps: int, pairs: int) -> dict[str, list[float]]:
+    """CPU seconds of every contestant; in each round they work in new processes, and take turns slice by slice.
 
     Args:
-        contestants: What each does, as functions that can be sent to another process; once beforehand to warm up.
-        pairs: How often each does it.
+        contestants: What each does for so many transitions, as functions that can be sent to another process.
+        timesteps: Transitions that are measured; a few beforehand warm up.
+        pairs: How many rounds there are.
     """
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for round_number in range(pairs):
+        names = list(contestants)
+        names = names[round_number % len(names) :] + names[: round_number % len(names)]
+        with _started({name: contestants[name] for name in names}, timesteps) as workers:
+            for name, spent in _race(workers).items():
+                times[name].append(spent)
+    return times
+
+
+@contextmanager
+def _started(contestants: dict[str, Work], timesteps: int) -> Iterator[dict[str, _Contestant]]:
     context = multiprocessing.get_context("spawn")
     workers: dict[str, _Contestant] = {}
-    times: dict[str, list[float]] = {name: [] for name in contestants}
     try:
         for name, work in contestants.items():
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, work), daemon=True)
+            process = context.Process(target=_serve, args=(theirs, work, timesteps), daemon=True)
             process.start()
             workers[name] = _Contestant(process, ours)
             ours.recv()
-        for round_number in range(pairs):
-            names = list(contestants)
-            names = names[round_number % len(names) :] + names[: round_number % len(names)]
-            for name, spent in _race({name: workers[name] for name in names}).items():
-                times[name].append(spent)
+        yield workers
     finally:
         for worker in workers.values():
             worker.process.kill()
-    return times
+            worker.process.join()
 
 
 @dataclass(frozen=True)
@@ -128,9 +131,9 @@ class Cost:
         return f"with / without {self.price}; A/A {self.noise}; {self.seconds:.1f} CPU s each"
 
 
-def cost(bare: Callable[[], object], priced: Callable[[], object], again: Callable[[], object], pairs: int) -> Cost:
+def cost(bare: Work, priced: Work, again: Work, timesteps: int, pairs: int) -> Cost:
     """The cost of what `priced` does on top of `bare`; `again` does what `bare` does, in a place of its own."""
-    times = alternate({"bare": bare, "priced": priced, "again": again}, pairs)
+    times = alternate({"bare": bare, "priced": priced, "again": again}, timesteps, pairs)
     # Both bare runs stand for that: their mean is less the machine's mood of the moment than one of them.
     base = [math.sqrt(one * other) for one, other in zip(times["bare"], times["again"], strict=True)]
     return Cost(ratio(times["priced"], base), ratio(times["again"], times["bare"]), statistics.median(base))
@@ -152,11 +155,11 @@ def _race(workers: dict[str, _Contestant]) -> dict[str, float]:
     return spent
 
 
-def _serve(connection: Connection, work: Callable[[], object]) -> None:
-    work()
+def _serve(connection: Connection, work: Work, timesteps: int) -> None:
+    work(int(timesteps * _WARM_UP))
     connection.send("ready")
-    while connection.recv() == "go":
-        connection.send(cpu_seconds(work))
+    connection.recv()
+    connection.send(cpu_seconds(lambda: work(timesteps)))
 
 
 def machine() -> str:

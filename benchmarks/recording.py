@@ -95,10 +95,10 @@ def cost(part: str, timesteps: int, pairs: int) -> Line:
     name, agent, most = ("stocks", "ppo_inhouse", MOST_NATIVE_COST) if part == "native" else (part, "ppo", MOST_COST)
     with tempfile.TemporaryDirectory() as folder:
         bare, recorded, again = (
-            partial(train, name, agent, timesteps, 8, Path(folder) / who, recorded=who == "recorded")
+            partial(train, name, agent, envs=8, home=Path(folder) / who, recorded=who == "recorded")
             for who in ("bare", "recorded", "again")
         )
-        found = pairs_of.cost(bare, recorded, again, pairs)
+        found = pairs_of.cost(bare, recorded, again, timesteps, pairs)
     details = f"{found}; {pairs} pairs of {timesteps:,} steps"
     return at_most(f"{agent} on {name}, upper end", found.price.high, most, details)
 

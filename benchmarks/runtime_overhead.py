@@ -63,8 +63,7 @@ def main() -> int:
         parser.error(f"an interval needs at least {FEWEST_PAIRS} pairs")
     count = arguments.timesteps
     with tempfile.TemporaryDirectory() as home:
-        alone = partial(bare, count)
-        found = cost(alone, partial(through_the_runtime, count, Path(home)), alone, arguments.pairs)
+        found = cost(bare, partial(through_the_runtime, home=Path(home)), bare, count, arguments.pairs)
     line = at_most(
         "RLRuntime over SB3, upper end", found.price.high, MOST, f"{found}; {arguments.pairs} pairs of {count:,} steps"
     )

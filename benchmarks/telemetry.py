@@ -74,13 +74,13 @@ def cost(part: str, scale: float, pairs: int) -> tuple[Ratio, str]:
     timesteps = int(TIMESTEPS[part] * scale)
     with tempfile.TemporaryDirectory() as folder:
         bare, told, again = (
-            partial(train, part, timesteps, Path(folder) / who, told=who == "told") for who in ("bare", "told", "again")
+            partial(train, part, home=Path(folder) / who, told=who == "told") for who in ("bare", "told", "again")
         )
-        found = pairs_of.cost(bare, told, again, pairs)
-        spans = spans_in(Path(folder) / "told") // (pairs + 1)  # one round warms up
+        found = pairs_of.cost(bare, told, again, timesteps, pairs)
+        spans = spans_in(Path(folder) / "told") // pairs
     if part == "steps" and spans < timesteps:
         raise SystemExit(f"only {spans:,} spans of {timesteps:,} steps arrived")
-    return found.price, f"{found}; {spans:,} spans a run; {pairs} pairs of {timesteps:,} steps"
+    return found.price, f"{found}; {spans:,} spans a round; {pairs} pairs of {timesteps:,} steps"
 
 
 def main() -> int:

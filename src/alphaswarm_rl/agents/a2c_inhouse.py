@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
-from alphaswarm_rl.core.kinds import Agent
+from alphaswarm_rl.core.kinds import Agent, BaseAdvantageEstimator
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AgentRequest, Learner
@@ -31,6 +31,10 @@ class A2cInhouse(Agent):
         n_steps: PositiveInt = Field(16, description="Steps per environment in one rollout.")
         learning_rate: PositiveFloat = Field(7e-4, description="Learning rate at the start.")
         ent_coef: NonNegativeFloat = Field(0.0, description="Weight of the entropy in the loss.")
+
+    def check_advantage(self, estimator: BaseAdvantageEstimator) -> None:
+        """Raises where a parameter would have no effect beside that estimator."""
+        self.config.check_advantage(estimator)
 
     def build(self, request: AgentRequest) -> Learner:
         """The learner itself."""

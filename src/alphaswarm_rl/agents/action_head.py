@@ -17,16 +17,16 @@ Array = np.ndarray[Any, Any]
 class ActionHead:
     """A discrete head has one group of logits per component; a Gaussian head has a mean per number.
 
-    A bounded number is drawn on the scale where its bounds are -1 and 1, and clipped when it is handed out.
+    A number with two bounds is drawn on the scale where they are -1 and 1. All are clipped when they are handed out.
 
     Attributes:
         shape: Shape of one action.
         dtype: Type of its numbers.
         sizes: Choices of each discrete component; empty for a Gaussian head.
         first: The number of each component's first choice.
-        low: Lower bounds, (k,); -1 where there are none.
-        high: Upper bounds, (k,); 1 where there are none.
-        bounded: Which numbers have bounds, (k,).
+        low: Lower bounds, (k,); minus infinity where there are none.
+        high: Upper bounds, (k,); infinity where there are none.
+        bounded: Which numbers have both, (k,).
     """
 
     shape: tuple[int, ...]
@@ -53,7 +53,6 @@ class ActionHead:
         if isinstance(space, spaces.Box) and kind.kind == "f":
             low, high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
             bounded = np.isfinite(low) & np.isfinite(high)
-            low, high = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)
             return cls(shape, kind, (), none, low, high, bounded)
         raise EnvError(
             f"action space {space}",
@@ -81,5 +80,21 @@ class ActionHead:
         n = len(drawn)
         if self.discrete:
             return (drawn + self.first).astype(self.dtype, copy=False).reshape(n, *self.shape)
-        scaled = self.low + (np.clip(drawn, -1.0, 1.0) + 1.0) * 0.5 * (self.high - self.low)
-        return np.where(self.bounded, scaled, drawn).astype(self.dtype).reshape(n, *self.shape)
+        middle, half = self.scale
+        return np.clip(middle + drawn * half, self.low, self.high).astype(self.dtype).reshape(n, *self.shape)
+
+    @property
+    def scale(self) -> tuple[Array, Array]:
+        """What a number of 0 means, and what one more does."""
+        low, high = np.where(self.bounded, self.low, -1.0), np.where(self.bounded, self.high, 1.0)
+        return (low + high) / 2, (high - low) / 2
+
+    def legal(self, masks: Any, n: int) -> Array:
+        """Which choices are legal, (n, outputs); where a component has none that is an EnvError."""
+        found = np.reshape(np.asarray(masks, np.bool_), (n, self.outputs))
+        starts = np.cumsum((0, *self.sizes[:-1]))
+        if not np.logical_or.reduceat(found, starts, axis=1).all():
+            raise EnvError(
+                "an action mask", "it allows nothing at all", "Let the environment end the episode, or allow an action."
+            )
+        return found

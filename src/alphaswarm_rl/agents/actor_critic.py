@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from alphaswarm_rl.agents.action_head import ActionHead
-from alphaswarm_rl.core.threads import blas_threads
+from alphaswarm_rl.core.blas_threads import blas_threads
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,7 @@ from alphaswarm_rl.agents.flat_observations import flattening
 from alphaswarm_rl.agents.observation_arrays import last_observation, to_arrays
 from alphaswarm_rl.agents.q_function import QFunction, QNetwork
 from alphaswarm_rl.agents.restoring import restore
-from alphaswarm_rl.agents.stepping import goes_on, rows_of
+from alphaswarm_rl.agents.stepping import goes_on, refuse_other_autoreset, rows_of
 from alphaswarm_rl.core.contracts import (
     AgentRequest,
     AnyVectorEnv,
@@ -128,6 +128,7 @@ class DdqnLearner:
         """Acts and learns until `timesteps` reaches `total_timesteps` or a halt."""
         replay = self._replay
         assert replay is not None
+        refuse_other_autoreset(env)
         if self.observation is None or (self._restored and not goes_on(env)):
             self._begin(env, replay)
         self._restored = False
@@ -180,7 +181,7 @@ class DdqnLearner:
         for _ in range(config.gradient_steps):
             sample = replay.sample(config.batch_size)
             found = sample.fields
-            errors, mean = self._q.learn(
+            errors, told = self._q.learn(
                 found["observation"],
                 found["action"],
                 found["reward"],
@@ -193,7 +194,7 @@ class DdqnLearner:
             self._gradient_steps += 1
             if self._gradient_steps % config.target_update_interval == 0:
                 self._q.update_target(config.tau)
-            self._metrics = {"error": float(np.abs(errors).mean()), "q_value": mean}
+            self._metrics = {"td_error": float(np.abs(errors).mean()), **told}
 
     @property
     def epsilon(self) -> float:
@@ -205,7 +206,13 @@ class DdqnLearner:
         )
 
     def _report(self) -> dict[str, float]:
-        return {**self._metrics, "epsilon": self.epsilon, "gradient_steps": float(self._gradient_steps)}
+        told = {
+            **self._metrics,
+            "epsilon": self.epsilon,
+            "learning_rate": self._config.learning_rate,
+            "n_updates": float(self._gradient_steps),
+        }
+        return {f"train/{name}": value for name, value in told.items()}
 
     def _act(self, seen: Array, epsilon: float, drawing: np.random.Generator, masks: Array | None) -> Array:
         """The best legal actions, or any legal one by that chance; counted from 0."""

@@ -65,7 +65,7 @@ class DevicePolicy(FlatParameters):
                 (head.first, torch.int64),
                 (head.low, torch.float32),
                 (head.high, torch.float32),
-                (head.bounded, torch.bool),
+                *((part, torch.float32) for part in head.scale),
             )
         ]
         self.set_weights(first)
@@ -144,11 +144,10 @@ class DevicePolicy(FlatParameters):
 
     def to_env(self, drawn: Tensor) -> Tensor:
         """Actions as the environment takes them."""
-        first, low, high, bounded = self._bounds
+        first, low, high, middle, half = self._bounds
         if self.head.discrete:
             return (drawn + first).reshape(len(drawn), *self.head.shape)
-        scaled = low + (drawn.clamp(-1.0, 1.0) + 1.0) * 0.5 * (high - low)
-        return torch.where(bounded, scaled, drawn).reshape(len(drawn), *self.head.shape)
+        return torch.clamp(middle + drawn * half, low, high).reshape(len(drawn), *self.head.shape)
 
     # Learning.
 

@@ -15,15 +15,15 @@ from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.device_policy import DevicePolicy
 from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
 from alphaswarm_rl.agents.ppo_learner import STATISTICS, PpoSettings, update_metrics
+from alphaswarm_rl.agents.restoring import restore
 from alphaswarm_rl.agents.running_moments import CLIP, RunningMoments
+from alphaswarm_rl.agents.stepping import goes_on
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewards, State, TrainingHooks
 from alphaswarm_rl.core.errors import CheckpointError, EnvError
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import derived_seed, generator
 
 Array = np.ndarray[Any, Any]
-
-_TINY = 1e-8
 
 
 class DevicePpoLearner:
@@ -81,6 +81,8 @@ class DevicePpoLearner:
         self._random = torch.Generator(self._device)
         self._random.manual_seed(derived_seed(request.seed, "device"))
         self._storage: _Storage | None = None
+        self._training = request.training
+        self._restored = False
         self.seed_predictions(request.seed, env)
 
     # Training.
@@ -92,9 +94,10 @@ class DevicePpoLearner:
             self._storage = _Storage(self._settings.n_steps, env.num_envs, self.policy, self._width, masked=masked)
         storage = self._storage
         with _matrix_precision(self._precision):
-            if self.observation is None:
+            if self.observation is None or (self._restored and not goes_on(env)):
                 self.observation, _ = env.reset()
                 self._first_measure(self.observation)
+            self._restored = False
             while self.timesteps < total_timesteps:
                 length = min(self._settings.n_steps, math.ceil((total_timesteps - self.timesteps) / env.num_envs))
                 progress = min(self.timesteps / total_timesteps, 1.0)
@@ -112,8 +115,7 @@ class DevicePpoLearner:
         """Mean and inverse standard deviation of observations, for this rollout."""
         if self._scale is None:
             return None
-        inverse = 1.0 / (self._scale.variance.sqrt() + _TINY)
-        return self._scale.mean.to(torch.float32), inverse.to(torch.float32)
+        return self._scale.mean.to(torch.float32), (1.0 / self._scale.deviation).to(torch.float32)
 
     def _collect(self, env: AnyVectorEnv, storage: _Storage, length: int) -> None:
         measure = self._measure()
@@ -175,7 +177,7 @@ class DevicePpoLearner:
             running = torch.where(ended[step], 0.0, running)
         self._sums = running
         self._reward_scale.update(sums.reshape(-1))
-        scale = (self._reward_scale.variance.sqrt() + _TINY).to(torch.float32)
+        scale = self._reward_scale.deviation.to(torch.float32)
         return (rewards / scale).clamp(-CLIP, CLIP)
 
     def _learn(self, storage: _Storage, length: int, progress: float) -> dict[str, float]:
@@ -200,14 +202,14 @@ class DevicePpoLearner:
         size = min(settings.batch_size, count)
         for _ in range(settings.n_epochs):
             order = torch.randperm(count, generator=self._random, device=self._device)
-            # A rest that is no whole batch waits for the next pass, which has another order.
-            for first in range(0, count - size + 1, size):
+            before, done = told[3].clone(), updates
+            for first in range(0, count, size):
                 rows = order[first : first + size]
                 batch = [tensor.index_select(0, rows) for tensor in whole]
                 told += self.policy.learn(batch, settings.loss, rate, clip_range)
                 updates += 1
             # Only where it is asked for: looking waits for the device.
-            if settings.target_kl is not None and settings.is_too_far(float(told[3]) / updates):
+            if settings.target_kl is not None and settings.is_too_far(float(told[3] - before) / (updates - done)):
                 stopped = True
                 break
         # The one moment at which the host waits for the device.
@@ -255,24 +257,31 @@ class DevicePpoLearner:
         return State(arrays, data)
 
     def set_state(self, state: State) -> None:
-        """Continues from there; on the same kind of device bit for bit."""
-        if state.data.get("agent") != self._alias or "device/random" not in state.arrays:
-            raise CheckpointError(
-                f"the state of agent {state.data.get('agent')!r}",
-                f"it is not of {self._alias!r} on a device",
-                "Resume a run on the kind of device that it was begun on.",
-            )
+        """Continues from there, on the same kind of device bit for bit; one that only predicts takes what it needs."""
+        restore(self._alias, state, self._take)
+
+    def _take(self, state: State) -> None:
         arrays, data = state.arrays, state.data
         self.policy.set_weights(state.under("weights"))
+        if self._scale is not None:
+            self._scale.set_state(state.part("scale_observations"))
+        self.timesteps = int(data["timesteps"])
+        if not self._training:
+            return
+        if "device/random" not in arrays:
+            raise CheckpointError(
+                f"the state of agent {self._alias!r}",
+                "it was trained where its environment is on no device",
+                "Resume a run on the kind of device that it was begun on.",
+            )
         self.policy.set_optimiser(state.under("adam_first"), state.under("adam_second"), int(data["gradient_steps"]))
-        for name, scale in (("observations", self._scale), ("rewards", self._reward_scale)):
-            if scale is not None:
-                scale.set_state(state.part(f"scale_{name}"))
+        if self._reward_scale is not None:
+            self._reward_scale.set_state(state.part("scale_rewards"))
         self._random.set_state(torch.from_numpy(np.array(arrays["device/random"])))
         self._sums = torch.from_numpy(np.array(arrays["device/sums"])).to(self._device)
-        self.timesteps = int(data["timesteps"])
         seen = arrays.get("observation")
         self.observation = None if seen is None else torch.from_numpy(np.array(seen)).to(self._device)
+        self._restored = True
 
 
 class _Storage:

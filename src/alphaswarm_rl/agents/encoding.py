@@ -30,15 +30,21 @@ def encoder_for(config: EncodedConfig, request: AgentRequest, *, carries_state: 
     space = request.env.single_observation_space
     # An `mlp` takes any space flat; what remembers reads one step at a time unless frames are stacked.
     flat = spaces.Box(-np.inf, np.inf, (flattening(space)[0],), np.float32)
-    remembers = carries_state and isinstance(config.encoder, ComponentRef) and config.encoder.name == "recurrent"
+    backbone = config.encoder if isinstance(config.encoder, ComponentRef) else None
+    steps_of_one = backbone is not None and backbone.name == "recurrent" and len(space.shape or ()) == 1
     return build_encoder(
         flat if config.encoder == "mlp" else space,
         config.encoder,
         config.embed_dim,
-        length=stacked_frames(request.env) or (1 if remembers else None),
+        length=stacked_frames(request.env) or (1 if carries_state and steps_of_one else None),
         seed=derived_seed(request.seed, "encoder"),
         pretrained=request.training,
     )
+
+
+def knows_its_scale(encoder: Any) -> bool:
+    """Whether an encoder reads numbers as they come: pictures, and what its own weights were fitted to."""
+    return encoder == "cnn" or (isinstance(encoder, ComponentRef) and bool(encoder.kwargs.get("weights")))
 
 
 def encoded_shape(config: EncodedConfig, request: AgentRequest) -> tuple[int, ...] | None:

@@ -31,6 +31,8 @@ from alphaswarm_rl.agents.mlp_kernels import (
 Array = np.ndarray[Any, Any]
 
 _STATISTICS = 5
+#: Sizes of batches whose memory is kept: those of rollouts and updates are few, but anybody may ask for others.
+_MOST_SIZES = 16
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class MlpActorCritic(FlatParameters):
         self._tanh = activation == "tanh"
         self._sizes = np.array(head.sizes, np.int64)
         self._lay_out(inputs, tuple(pi), tuple(vf))
-        self._buffers: dict[tuple[str, int], Array] = {}
+        self._buffers: dict[int, dict[str, Array]] = {}
         self._no_masks = np.zeros((0, 0), np.bool_)
         self._statistics = np.zeros(_STATISTICS)
         self.set_weights(initial_weights(inputs, pi, vf, head, generator))
@@ -278,12 +280,13 @@ class MlpActorCritic(FlatParameters):
 
     def _hidden(self, number: int, layer: int, observations: Array) -> Array:
         """What went out of a layer in the last forward pass; of the one before the first, the observations."""
-        return observations if layer < 0 else self._buffers[f"hidden{number}.{layer}", len(observations)]
+        return observations if layer < 0 else self._buffers[len(observations)][f"hidden{number}.{layer}"]
 
     def _buffer(self, name: str, n: int, *shape: int) -> Array:
         """Memory that is used again for batches of the same size; (networks, n, width) where two widths are given."""
-        found = self._buffers.get((name, n))
-        if found is None:
-            whole = (shape[0], n, shape[1]) if len(shape) == 2 else (n, *shape)
-            found = self._buffers[name, n] = np.empty(whole, self._kind)
-        return found
+        if n not in self._buffers and len(self._buffers) >= _MOST_SIZES:
+            self._buffers.clear()
+        known = self._buffers.setdefault(n, {})
+        if name not in known:
+            known[name] = np.empty((shape[0], n, shape[1]) if len(shape) == 2 else (n, *shape), self._kind)
+        return known[name]

@@ -9,6 +9,8 @@ from pydantic_core import PydanticCustomError
 
 from alphaswarm_rl.agents.encoder_field import DEFAULT_EMBED_DIM, Encoder
 from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.errors import ComponentError
+from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.model import FrozenModel
 
 Layers = tuple[PositiveInt, ...]
@@ -50,7 +52,9 @@ class NativeOnPolicyConfig(EncodedConfig):
     max_grad_norm: PositiveFloat = Field(0.5, description="Largest norm of the gradient.")
     adam_eps: PositiveFloat = Field(1e-5, description="Adam's epsilon.")
     normalize_observation: bool = Field(
-        True, description="Whether observations are standardised by running statistics of training."
+        True,
+        description="Whether observations are standardised by running statistics of training; never before `cnn` nor "
+        "before an encoder with weights of its own, which know their scale.",
     )
 
     net_arch: Layers | TwoNetworks = Field(
@@ -72,6 +76,26 @@ class NativeOnPolicyConfig(EncodedConfig):
         True, description="Whether rewards are divided by the spread of their discounted sums."
     )
     vf_coef: NonNegativeFloat = Field(0.5, description="Weight of the value loss.")
+
+    def check_advantage(self, estimator: BaseAdvantageEstimator) -> None:
+        """Raises where a parameter would have no effect beside that estimator, or contradict it."""
+        overruled = ["gae_lambda", "normalize_advantage"]
+        if not estimator.uses_values:
+            overruled += ["vf_coef", "clip_range_vf"]  # without values to learn there is no critic
+        for name in overruled:
+            if name in type(self).model_fields and getattr(self, name) != type(self).model_fields[name].default:
+                raise ComponentError(
+                    f"agent parameter {name!r}",
+                    "the spec names training.advantage, beside which it has no effect",
+                    "Leave it out; what the estimator takes stands in training.advantage.kwargs.",
+                )
+        gamma = getattr(estimator.config, "gamma", self.gamma)
+        if gamma != self.gamma:
+            raise ComponentError(
+                "agent parameter 'gamma'",
+                f"it is {self.gamma}, and that of training.advantage is {gamma}",
+                "Give both the same.",
+            )
 
     @property
     def layers(self) -> tuple[Layers, Layers]:

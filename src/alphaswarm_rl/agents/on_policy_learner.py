@@ -14,12 +14,12 @@ from alphaswarm_rl.agents.flat_observations import flattening
 from alphaswarm_rl.agents.observation_arrays import last_observation, to_arrays
 from alphaswarm_rl.agents.restoring import restore
 from alphaswarm_rl.agents.scaling import ObservationScale, RewardScale
-from alphaswarm_rl.agents.stepping import goes_on, rows_of
+from alphaswarm_rl.agents.stepping import goes_on, refuse_other_autoreset, rows_of
+from alphaswarm_rl.core.blas_threads import blas_threads
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewards, State, TrainingHooks
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import generator
-from alphaswarm_rl.core.threads import blas_threads
 
 Array = np.ndarray[Any, Any]
 
@@ -145,6 +145,7 @@ class OnPolicyLearner(ABC):
         """Collects and learns until `timesteps` reaches `total_timesteps` or a halt."""
         rollout = self._rollout
         assert rollout is not None
+        refuse_other_autoreset(env)
         if self.observation is None or (self._restored and not goes_on(env)):
             self._begin(env, rollout)
         self._restored = False
@@ -159,14 +160,16 @@ class OnPolicyLearner(ABC):
                 if rollout.filled == length:
                     metrics = self._learn(rollout, length, min(begun / total_timesteps, 1.0))
                     rollout.filled, self._noise = 0, None
+                elif not goes_on(env):
+                    # Its episodes cannot be taken up again: the steps that nothing was learnt from did not happen.
+                    self.timesteps, rollout.filled, self._noise = begun, 0, None
+                    return
                 hooks.boundary(metrics)
                 if halted:
                     return
 
     def _begin(self, env: AnyVectorEnv, rollout: Rollout) -> None:
         self.observation, _ = env.reset()
-        self.timesteps -= rollout.filled * env.num_envs
-        rollout.filled, self._noise = 0, None
         self._starts[:] = True
         if self._memory is not None:
             self._memory = np.zeros_like(self._memory)
@@ -187,7 +190,7 @@ class OnPolicyLearner(ABC):
             masks = None
             if rollout.masks is not None:
                 masks = rollout.masks[step]
-                masks[:] = np.reshape(env.action_masks(), masks.shape)  # type: ignore[attr-defined]
+                masks[:] = head.legal(env.action_masks(), n)  # type: ignore[attr-defined]
             if rollout.starts is not None and rollout.memory is not None:
                 rollout.starts[step] = self._starts
                 if step == 0:
@@ -196,6 +199,7 @@ class OnPolicyLearner(ABC):
             self.observation, rewards, terminated, truncated, infos = env.step(head.to_env(drawn))
             rollout.actions[step], rollout.log_probs[step], rollout.values[step] = drawn, log_probs, values
             rollout.rewards[step], rollout.terminated[step], rollout.truncated[step] = rewards, terminated, truncated
+            rollout.final_values[step] = 0.0
             if np.count_nonzero(truncated) and self._estimator.uses_values:
                 rows = np.flatnonzero(truncated)
                 last = self._scaled(self._flatten(rows_of(infos["final_obs"], rows)))
@@ -234,6 +238,11 @@ class OnPolicyLearner(ABC):
 
     # Prediction.
 
+    @property
+    def remembers(self) -> bool:
+        """Whether an action depends on what was seen before."""
+        return self.net.memory_width > 0
+
     def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
         """Starts the stream of predictions anew, so that an evaluation repeats itself."""
         self._predicting = generator(seed, "predict")
@@ -246,7 +255,7 @@ class OnPolicyLearner(ABC):
         noise = None if deterministic else noise_of(self.net.head, self._predicting, len(seen))
         legal = None
         if masks is not None and self.net.head.discrete:
-            legal = np.reshape(np.asarray(masks, np.bool_), (len(seen), self.net.head.outputs))
+            legal = self.net.head.legal(masks, len(seen))
         if self.net.memory_width:
             known = np.zeros((len(seen), self.net.memory_width), np.float32) if memory is None else np.array(memory)
             known[np.asarray(episode_start, np.bool_)] = 0.0
@@ -295,15 +304,15 @@ class OnPolicyLearner(ABC):
     def _take(self, state: State) -> None:
         data = state.data
         self.net.set_weights(state.under("weights"))
-        self.net.set_optimiser(state.under("adam_first"), state.under("adam_second"), int(data["gradient_steps"]))
-        self.net.set_streams(state.under("streams"))
-        set_generator_state(self._drawing, data["drawing"])
-        set_generator_state(self._shuffling, data["shuffling"])
         if self._scale is not None:
             self._scale.set_state(state.part("scale_observations"))
         self.timesteps = int(data["timesteps"])
         if self._rollout is None:
-            return
+            return  # what only training needs may be of another device
+        self.net.set_optimiser(state.under("adam_first"), state.under("adam_second"), int(data["gradient_steps"]))
+        self.net.set_streams(state.under("streams"))
+        set_generator_state(self._drawing, data["drawing"])
+        set_generator_state(self._shuffling, data["shuffling"])
         if self._reward_scale is not None:
             self._reward_scale.set_state(state.part("scale_rewards"))
         self._rollout.set_state(state.under("rollout"))

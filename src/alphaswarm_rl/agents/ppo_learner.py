@@ -13,12 +13,13 @@ import numpy as np
 from alphaswarm_rl.advantage.gae import GAEAdvantage
 from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.actor_critic import ActorCritic, LossSettings, Minibatch
-from alphaswarm_rl.agents.encoding import encoded_shape, encoder_for
+from alphaswarm_rl.agents.encoding import encoded_shape, encoder_for, knows_its_scale
 from alphaswarm_rl.agents.flat_observations import flattening
 from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
 from alphaswarm_rl.agents.on_policy_learner import OnPolicyLearner, Rollout
 from alphaswarm_rl.agents.stepping import is_on_device
 from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner
+from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import derived_seed, generator
 
@@ -74,8 +75,7 @@ class PpoSettings:
             anneals_clip=more.get("clip_schedule") == "linear",
             target_kl=more.get("target_kl"),
             gamma=config.gamma,
-            # A picture's numbers have a common scale already.
-            scales_observations=config.normalize_observation and config.encoder != "cnn",
+            scales_observations=config.normalize_observation and not knows_its_scale(config.encoder),
             scales_rewards=config.normalize_reward,
             loss=LossSettings(
                 clip_range=more["clip_range"],
@@ -201,16 +201,18 @@ class PpoLearner(OnPolicyLearner):
         batches = self._batches(whole) if whole.memory is None else self._sequences(whole, rollout.rewards.shape[1])
         told, updates, stopped = np.zeros(len(STATISTICS)), 0, False
         for _ in range(settings.n_epochs):
+            before, count = told[3], updates
             for batch in batches():
                 told += self.net.learn(batch, loss, rate)
                 updates += 1
-            # By the mean over the passes: one minibatch says little.
-            if settings.is_too_far(told[3] / updates):
+            # By the mean over the pass: one minibatch says little.
+            if settings.is_too_far((told[3] - before) / (updates - count)):
                 stopped = True
                 break
         if self._scale is not None:
             self._scale.update(rollout.observations[:length].reshape(-1, self._width))
-        extras = {"explained_variance": _explained(whole.values, whole.returns), **found.extras}
+        critic = {} if found.returns is None else {"explained_variance": _explained(whole.values, whole.returns)}
+        extras = {**critic, **found.extras}
         return update_metrics(told / updates, rate, clip_range, self.net.steps, stopped=stopped, extras=extras)
 
     def _whole(self, rollout: Rollout, length: int, found: Advantages) -> Minibatch:
@@ -288,7 +290,14 @@ def update_metrics(
         stopped: Whether it moved the policy too far to go on.
         extras: What else there is to tell.
     """
-    told = dict(zip(STATISTICS, means, strict=True)) | {
+    told = dict(zip(STATISTICS, map(float, means), strict=True))
+    if not all(map(math.isfinite, told.values())):
+        raise RunError(
+            f"the update after {steps} gradient steps",
+            f"its numbers are not finite any more: {told}",
+            "Lower learning_rate or max_grad_norm, and look for rewards or observations that are not finite.",
+        )
+    told |= {
         "learning_rate": rate,
         "clip_range": clip_range,
         "n_updates": steps,

@@ -125,7 +125,7 @@ class QFunction:
         next_observations: Array,
         next_masks: Array | None,
         weights: Array,
-    ) -> tuple[Array, float]:
+    ) -> tuple[Array, dict[str, float]]:
         """One gradient step on the weighted Huber loss; every array has one row per transition.
 
         Args:
@@ -138,7 +138,7 @@ class QFunction:
             weights: What each transition counts.
 
         Returns:
-            The errors, and the mean of the values that were learnt.
+            The errors, and the loss and the mean of the values that were learnt.
         """
         with torch.no_grad():
             targets = self._targets(
@@ -153,17 +153,20 @@ class QFunction:
         # A (n, 1) here would be broadcast to (n, n) silently.
         assert values.shape == targets.shape
         losses = nn.functional.smooth_l1_loss(values, targets, reduction="none")
-        (losses * self._moved(weights)).mean().backward()
+        loss = (losses * self._moved(weights)).mean()
+        loss.backward()
         norm = torch.linalg.vector_norm(self._gradient)
         self._gradient.mul_((self._max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         self._adam.step()
         errors: Array = (values.detach() - targets).cpu().numpy()
-        return errors, float(values.detach().mean())
+        return errors, {"loss": float(loss.detach()), "q_value": float(values.detach().mean())}
 
     def update_target(self, tau: float) -> None:
         """Moves the target network by that share of the way to the online one."""
         with torch.no_grad():
             self._target_weights.lerp_(self._weights, tau)
+            for its, ours in zip(self.target.buffers(), self.online.buffers(), strict=True):
+                its.copy_(ours)
 
     def _targets(self, rewards: Tensor, discounts: Tensor, seen: Tensor, masks: Array | None) -> Tensor:
         theirs = self.target(seen)

@@ -10,6 +10,9 @@ from alphaswarm_rl.core.contracts import State
 
 #: Standardised numbers are cut at this many standard deviations.
 CLIP = 10.0
+#: A deviation below this share of the mean is taken for rounding.
+_RELATIVE = 1e-6
+_TINY = 1e-8
 
 
 class RunningMoments:
@@ -38,6 +41,11 @@ class RunningMoments:
         spread = self.variance * self.count + variance * count + change**2 * (self.count * count / total)
         self.variance = spread / total
         self.count = total
+
+    @property
+    def deviation(self) -> Any:
+        """What to divide by. A number that hardly changes is not blown up to what its last digits do."""
+        return (self.variance + (_RELATIVE * self.mean) ** 2) ** 0.5 + _TINY
 
     def get_state(self) -> State:
         """Count, mean and variance."""

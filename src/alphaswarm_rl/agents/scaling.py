@@ -10,7 +10,6 @@ from alphaswarm_rl.agents.running_moments import CLIP, RunningMoments
 from alphaswarm_rl.core.contracts import State
 
 Array = np.ndarray[Any, Any]
-_TINY = 1e-8
 
 
 class ObservationScale:
@@ -52,7 +51,7 @@ class ObservationScale:
 
     def _refresh(self) -> None:
         self._mean = self.moments.mean.astype(np.float32)
-        self._inverse = (1.0 / (np.sqrt(self.moments.variance) + _TINY)).astype(np.float32)
+        self._inverse = (1.0 / self.moments.deviation).astype(np.float32)
 
 
 class RewardScale:
@@ -78,7 +77,7 @@ class RewardScale:
             running = np.where(ended[step], 0.0, running)
         self._sums = running
         self.moments.update(sums.reshape(-1))
-        return np.clip(rewards / (np.sqrt(self.moments.variance) + _TINY), -CLIP, CLIP)
+        return np.clip(rewards / self.moments.deviation, -CLIP, CLIP)
 
     def restart(self) -> None:
         """Every environment begins a new episode."""

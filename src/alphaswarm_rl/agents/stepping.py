@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from alphaswarm_rl.core.errors import EnvError
 
 Array = np.ndarray[Any, Any]
 
@@ -17,6 +20,17 @@ def rows_of(observation: Any, rows: Array) -> Any:
         return tuple(rows_of(part, rows) for part in observation)
     chosen = np.asarray(observation)[rows]
     return np.stack(list(chosen)) if chosen.dtype == object else chosen
+
+
+def refuse_other_autoreset(env: Any) -> None:
+    """An environment that starts the next episode in a step of its own would have that step learnt from."""
+    mode = getattr(env, "metadata", {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
+    if mode != AutoresetMode.SAME_STEP:
+        raise EnvError(
+            f"an environment of autoreset mode {getattr(mode, 'value', mode)!r}",
+            "the native agents learn from every step, and one that only begins an episode is none",
+            "Make it with autoreset_mode=AutoresetMode.SAME_STEP.",
+        )
 
 
 def goes_on(env: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,10 @@ import numpy as np
 
 from alphaswarm_rl.bench.truth_play import CONSTANT_BELOW, Act, Played, play
 from alphaswarm_rl.bench.truth_tasks import AGENTS, EPISODES, FIRST_SEED, NUM_ENVS, Task
-from alphaswarm_rl.core.contracts import EnvRequest
+from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest
+from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.kinds import EnvComponent
+from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.envs.truth_solution import Solution
 from alphaswarm_rl.models.statistics import lower_bound
@@ -117,6 +119,11 @@ def run(
     for task in tasks:
         solution = task.solution()
         for agent in agents:
+            try:
+                _refuse_misfit(task, agent)
+            except EnvError as error:
+                say(f"{task.name}, {agent}: not trained: {error}")
+                continue
             results = []
             for seed in range(FIRST_SEED, FIRST_SEED + seeds):
                 results.append(_one(task, solution, agent, settings, seed, steps or task.steps))
@@ -124,6 +131,13 @@ def run(
                 say(f"{task.name}, {agent}, seed {seed}: {last.fraction:.4f} after {last.seconds:.0f} s")
             rows.append(summary(task, solution, agent, results))
     return rows
+
+
+def _refuse_misfit(task: Task, agent: str) -> None:
+    """An agent that cannot act there says so before anything is trained."""
+    env = build_from_config({"class": task.env, "kwargs": dict(task.kwargs)}, kind="env")
+    learner = build_from_config({"class": agent, "kwargs": dict(AGENTS.get(agent, {}))}, kind="agent")
+    learner.build(AgentRequest(env.build(EnvRequest(num_envs=1, seed=0)), 0, training=False))
 
 
 def summary(task: Task, solution: Solution, agent: str, results: Sequence[SeedResult]) -> Row:
@@ -145,13 +159,21 @@ def summary(task: Task, solution: Solution, agent: str, results: Sequence[SeedRe
         j_base=solution.j_base,
         base=solution.base,
         cost_ratio=float(np.mean([result.cost for result in results])) / -solution.j_base if solution.by_cost else None,
-        warnings=tuple(
-            f"{task.name}, {agent}, seed {result.seed}: the policy cannot be told from one that always does the same "
-            f"(its actions spread by {result.spread:.4f})"
-            for result in results
-            if result.spread < CONSTANT_BELOW and not solution.optimum_is_constant
-        ),
+        warnings=tuple(_warnings(task, solution, agent, results, low)),
     )
+
+
+def _warnings(
+    task: Task, solution: Solution, agent: str, results: Sequence[SeedResult], low: float | None
+) -> Iterator[str]:
+    if solution.optimum_is_constant:
+        return
+    alike = "the policy cannot be told from one that always does the same"
+    for result in results:
+        if result.spread < CONSTANT_BELOW:
+            yield f"{task.name}, {agent}, seed {result.seed}: {alike} (its actions spread by {result.spread:.4f})"
+    if low is not None and low <= 0:
+        yield f"{task.name}, {agent}: {alike} by what it earns (lower bound {low:.4f})"
 
 
 def judge(

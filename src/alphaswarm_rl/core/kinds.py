@@ -83,6 +83,9 @@ class Agent(RLComponent):
     #: Whether it can learn where the environment is in torch on its device.
     on_device: ClassVar[bool] = False
 
+    def check_advantage(self, estimator: BaseAdvantageEstimator) -> None:
+        """Raises where a parameter of its own would have no effect beside the estimator that the spec names."""
+
     @abc.abstractmethod
     def build(self, request: AgentRequest) -> Learner:
         """The learner itself."""

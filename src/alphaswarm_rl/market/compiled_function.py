@@ -17,7 +17,7 @@ class CompiledFunction:
     """A function of tensors, compiled on its first call; where that fails it runs as it is, and says so once.
 
     It is recorded first, operation by operation, and the record is compiled: so the function may be any Python, and the
-    compiler sees tensors alone. Shapes must be the same in each call.
+    compiler sees tensors alone. Tensors of other shapes than the first ones run uncompiled.
 
     Args:
         function: Of tensors.
@@ -33,18 +33,20 @@ class CompiledFunction:
         self._name = name
         self.compiles = _can_compile(device, wanted, name)
         self._function = function
-        self._compiled: dict[tuple[torch.dtype, ...], Function] = {}
+        self._compiled: dict[tuple[torch.dtype, ...], tuple[list[torch.Size], Function]] = {}
 
     def __call__(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
         """The results."""
         if not self.compiles:
             return self._function(*tensors)
-        key = tuple(tensor.dtype for tensor in tensors)
+        key, shapes = tuple(tensor.dtype for tensor in tensors), [tensor.shape for tensor in tensors]
         if key in self._compiled:
-            return self._compiled[key](*tensors)
+            known, compiled = self._compiled[key]
+            return compiled(*tensors) if shapes == known else self._function(*tensors)
         try:
-            self._compiled[key] = _compiled(self._function, tensors)
-            return self._compiled[key](*tensors)
+            compiled = _compiled(self._function, tensors)
+            self._compiled[key] = shapes, compiled
+            return compiled(*tensors)
         except Exception as error:  # noqa: BLE001  a compiler may raise anything; what is wrong with the call shows below
             self.compiles = False
             _say_plain(self._name, f"{type(error).__name__}: {error}")

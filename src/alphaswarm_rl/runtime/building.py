@@ -119,7 +119,7 @@ class Builder:
             recorded: Whether training steps are recorded.
         """
         return (
-            self.device != "cpu"
+            self.device.startswith("cuda")
             and self.env.on_device
             and self.agent.on_device
             and getattr(self.agent.config, "encoder", None) is None

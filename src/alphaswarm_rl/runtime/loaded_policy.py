@@ -15,7 +15,6 @@ from gymnasium import spaces
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import CheckpointError, EnvError, RunError
 from alphaswarm_rl.core.seeding import derived_seed
-from alphaswarm_rl.core.threads import cpu_threads
 from alphaswarm_rl.envs.observation_transform import ObservationTransform
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.models.rows import Scope
@@ -23,6 +22,7 @@ from alphaswarm_rl.options import effective_spec
 from alphaswarm_rl.runtime.asked import as_batch, batch_length
 from alphaswarm_rl.runtime.building import Builder, lake_of, load_preprocessing
 from alphaswarm_rl.runtime.checkpoints import LoadedCheckpoint
+from alphaswarm_rl.runtime.cpu_threads import cpu_threads
 from alphaswarm_rl.runtime.fingerprints import resolve_device
 from alphaswarm_rl.runtime.scopes import raw_env, scope_of
 from alphaswarm_rl.runtime.selection import trained_by
@@ -79,8 +79,7 @@ class LoadedPolicy:
         self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=spec.evaluation.window)
         load_preprocessing(self._env, self._preprocessing)
         self._unbuilt = builder, loaded.states["learner"]
-        #: Whether an answer depends on what the same asker asked before.
-        self.remembers = (spec.obs.stack_frames or 1) > 1 or "recurrent" in builder.agent.rl_tags
+        self._always_remembers = (spec.obs.stack_frames or 1) > 1 or "recurrent" in builder.agent.rl_tags
 
     @cached_property
     def _learner(self) -> Learner:
@@ -90,6 +89,11 @@ class LoadedPolicy:
         learner.set_state(state)
         del self._unbuilt
         return learner
+
+    @property
+    def remembers(self) -> bool:
+        """Whether an answer depends on what the same asker asked before."""
+        return self._always_remembers or getattr(self._learner, "remembers", False)
 
     def build(self) -> None:
         """Builds what answers, unless it is there."""

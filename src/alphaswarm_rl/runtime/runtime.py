@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from alphaswarm_rl.core.errors import RunError, SpecError, nearest
-from alphaswarm_rl.core.threads import cpu_threads
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.runtime import judge as judging
 from alphaswarm_rl.runtime import train as training
+from alphaswarm_rl.runtime.cpu_threads import cpu_threads
 from alphaswarm_rl.runtime.envelope import RunFailed, RunResult
 from alphaswarm_rl.runtime.events import Event, Sink
 from alphaswarm_rl.runtime.opening import RunContext

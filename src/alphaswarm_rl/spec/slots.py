@@ -40,7 +40,11 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
 
 
 def _refuse_unused_advantage(spec: RLExperimentSpec) -> None:
-    if spec.training.advantage is None or spec.agent is None or spec.agent.build().takes_advantage:
+    if spec.training.advantage is None or spec.agent is None:
+        return
+    agent = spec.agent.build()
+    if agent.takes_advantage:
+        agent.check_advantage(spec.training.advantage.build())
         return
     takers = [cls.rl_alias for cls in catalogue.listing("agent") if issubclass(cls, Agent) and cls.takes_advantage]
     raise SpecError(

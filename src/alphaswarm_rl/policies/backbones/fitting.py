@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from alphaswarm_rl.core.errors import ComponentError
+from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.policies.backbones.initialising import initialise
 from alphaswarm_rl.policies.backbones.layers import draw_from
 
@@ -74,7 +75,7 @@ def fit_next_returns(
     with torch.device("meta"):
         head = nn.Linear(int(network.features_dim), y.shape[1])
     head.to_empty(device="cpu")
-    initialise(head, torch.Generator().manual_seed(settings.seed))
+    initialise(head, torch.Generator().manual_seed(derived_seed(settings.seed, "head")))
 
     def loss(rows: Tensor) -> Tensor:
         error = (head(network(x[rows])) - y[rows]).square().mean()
@@ -118,7 +119,7 @@ def _fit(
             "it is in evaluation mode, in which nothing is dropped out",
             "Put it into training mode first, in which build() gives it.",
         )
-    generator = torch.Generator().manual_seed(settings.seed)
+    generator = torch.Generator().manual_seed(derived_seed(settings.seed, "fit"))
     optimiser = torch.optim.Adam(learnt, lr=settings.learning_rate)
     draw_from(network, generator)
     losses = []

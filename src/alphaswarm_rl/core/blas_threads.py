@@ -14,8 +14,13 @@ from functools import cache
 from threadpoolctl import ThreadpoolController
 
 
-class _Threads:
-    """A number of threads that several may ask for at once; it is put back when the last of them is done."""
+class Threads:
+    """A number of threads that several may ask for at once; it is put back when the last of them is done.
+
+    Args:
+        get: Says how many there are.
+        put: Makes it so many.
+    """
 
     def __init__(self, get: Callable[[], int], put: Callable[[int], None]) -> None:
         self._get, self._put = get, put
@@ -25,6 +30,7 @@ class _Threads:
 
     @contextmanager
     def of(self, count: int) -> Iterator[None]:
+        """Has that many of them inside."""
         with self._lock:
             if not self._asked:
                 self._before = self._get()
@@ -43,7 +49,7 @@ class _Threads:
 
 
 @cache
-def _blas() -> _Threads:
+def _blas() -> Threads:
     # Looking which libraries there are takes a millisecond.
     found = ThreadpoolController().select(user_api="blas").lib_controllers
 
@@ -51,25 +57,11 @@ def _blas() -> _Threads:
         for library in found:
             library.set_num_threads(count)
 
-    return _Threads(lambda: found[0].get_num_threads() if found else 1, put)
-
-
-@cache
-def _torch() -> _Threads:
-    import torch
-
-    return _Threads(torch.get_num_threads, torch.set_num_threads)
+    return Threads(lambda: found[0].get_num_threads() if found else 1, put)
 
 
 @contextmanager
 def blas_threads(count: int) -> Iterator[None]:
     """Runs NumPy's products of matrices on that many threads, and puts the number back afterwards."""
     with _blas().of(count):
-        yield
-
-
-@contextmanager
-def cpu_threads(count: int) -> Iterator[None]:
-    """Runs NumPy's and torch's products of matrices on that many threads, and puts the numbers back afterwards."""
-    with _blas().of(count), _torch().of(count):
         yield
