@@ -8,7 +8,8 @@ stocks: 30 stocks with 8 indicators, MLP 64x64, GAE, 4 epochs; rollout, update a
 are those of the rollouts after the first ones, which compile. `--billion` trains a billion steps.
 oracle: the task whose observation tells the next return, trained and judged on the GPU until its deterministic policy
 has 95 % of the optimum, paired on the same episodes; the seconds it took, compilation included.
-repeat: two trainings on stocks from one seed, whose weights must be the same to the last bit.
+repeat: two trainings on stocks from one seed, each in a process of its own that compiles for itself; what they learnt
+must be the same to the last bit.
 
 Needs NumPy, torch, gymnasium, pydantic, PyYAML and threadpoolctl.
 """
@@ -16,9 +17,13 @@ Needs NumPy, torch, gymnasium, pydantic, PyYAML and threadpoolctl.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -136,18 +141,28 @@ def oracle(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def repeat(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Trains twice, and compares weights."""
+    """Trains in two processes with caches of their own, and compares what they learnt."""
     found = []
     for _ in range(2):
-        env = DeviceEpisodes(
-            build("stock_trading", synthetic_panel(), 4096, "next_open", device=arguments.device, compiled=None)
-        )
-        config = PpoInhouse.Config(n_steps=32, batch_size=16_384, n_epochs=4, precision=arguments.precision)
-        learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0, device=arguments.device))
-        learner.train(env, 20 * 32 * 4096, Hooks(20, env))
-        found.append(learner.get_state())
-    differing = [name for name, array in found[0].arrays.items() if array.tobytes() != found[1].arrays[name].tobytes()]
-    return {"same": not differing, "differing": differing}
+        with tempfile.TemporaryDirectory() as cache:
+            caches = dict.fromkeys(("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"), cache)
+            command = [sys.executable, __file__, "learnt", "--device", arguments.device]
+            command += ["--precision", arguments.precision]
+            done = subprocess.run(command, env=os.environ | caches, capture_output=True, text=True, check=True)
+        found.append(json.loads(done.stdout))
+    return {"same": found[0] == found[1], "differing": [name for name in found[0] if found[0][name] != found[1][name]]}
+
+
+def learnt(arguments: argparse.Namespace) -> dict[str, str]:
+    """Trains, and gives a checksum of every array of the state."""
+    env = DeviceEpisodes(
+        build("stock_trading", synthetic_panel(), 4096, "next_open", device=arguments.device, compiled=None)
+    )
+    config = PpoInhouse.Config(n_steps=32, batch_size=16_384, n_epochs=4, precision=arguments.precision)
+    learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0, device=arguments.device))
+    learner.train(env, 20 * 32 * 4096, Hooks(20, env))
+    state = learner.get_state()
+    return {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in state.arrays.items()}
 
 
 def profile(learner: Any, env: Any, per_rollout: int, hooks: Hooks) -> None:
@@ -163,7 +178,7 @@ def profile(learner: Any, env: Any, per_rollout: int, hooks: Hooks) -> None:
 def main() -> int:
     """Measures and tells."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=("stocks", "oracle", "repeat"))
+    parser.add_argument("task", choices=("stocks", "oracle", "repeat", "learnt"))
     parser.add_argument("--num-envs", type=int, default=65_536)
     parser.add_argument("--n-steps", type=int, default=32)
     parser.add_argument("--minibatches", type=int, default=8)
@@ -173,7 +188,12 @@ def main() -> int:
     parser.add_argument("--billion", action="store_true")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
-    print(json.dumps({"stocks": stocks, "oracle": oracle, "repeat": repeat}[arguments.task](arguments), indent=2))
+    print(
+        json.dumps(
+            {"stocks": stocks, "oracle": oracle, "repeat": repeat, "learnt": learnt}[arguments.task](arguments),
+            indent=2,
+        )
+    )
     return 0
 
 

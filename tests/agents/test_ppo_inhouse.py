@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from alphaswarm_rl.agents.a2c_inhouse import A2cInhouse
+from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+from alphaswarm_rl.agents.running_moments import RunningMoments
 from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest, State
-from alphaswarm_rl.core.errors import CheckpointError, EnvError
+from alphaswarm_rl.core.errors import CheckpointError, EnvError, RunError
 from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
 from alphaswarm_rl.envs.making import make_env
 
@@ -99,6 +102,80 @@ def test_an_environment_that_cannot_go_on_is_begun_anew() -> None:
     stateless = make_env("gymnasium", id="CartPole-v1", num_envs=4)
     again.train(stateless, 400, Hooks())
     assert again.timesteps == 400
+
+
+def test_a_halt_in_an_environment_that_cannot_go_on_forgets_the_rollout_it_came_into() -> None:
+    stateless, hooks = make_env("gymnasium", id="CartPole-v1", num_envs=4), Hooks(21)
+    learner = built("ppo_inhouse", stateless)
+    learner.train(stateless, 400, hooks)
+    assert learner.timesteps == len(hooks.metrics) * learner.rollout_transitions < 21 * 4
+    assert not learner.get_state().under("rollout")["rewards"].size
+
+
+def test_a_training_that_diverges_says_so() -> None:
+    env = cartpole()
+    learner = built("ppo_inhouse", env)
+    learner.net.set_weights({name: np.full_like(array, np.nan) for name, array in learner.net.weights().items()})
+    with pytest.raises(RunError, match="not finite"):
+        learner.train(env, 400, Hooks())
+
+
+def test_the_kl_stop_looks_at_the_pass_that_was_made() -> None:
+    """The policy moves further with each pass; a mean over all of them would see it late."""
+
+    class Drifting:
+        def __init__(self, net: Any) -> None:
+            self._net, self._before = net, net.steps
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._net, name)
+
+        def learn(self, batch: Any, settings: Any, rate: float) -> Any:
+            found = self._net.learn(batch, settings, rate)
+            passes = (self._net.steps - self._before - 1) // 2 + 1
+            found[3] = 0.005 * passes
+            return found
+
+    env, hooks = cartpole(), Hooks()
+    learner = built("ppo_inhouse", env, n_steps=16, batch_size=32, n_epochs=10, target_kl=0.02)
+    learner.net = Drifting(learner.net)
+    learner.train(env, 64, hooks)
+    # 1.5 times 0.02 is passed by the seventh pass, of two steps each.
+    assert hooks.metrics[0]["train/n_updates"] == 14
+    assert hooks.metrics[0]["train/stopped_early"] == 1
+
+
+def test_numbers_with_one_bound_keep_it() -> None:
+    head = ActionHead.of(spaces.Box(np.array([0.0, -np.inf]), np.array([np.inf, 2.0]), dtype=np.float32))
+    assert head.to_env(np.array([[-3.0, 5.0], [3.0, -5.0]])).tolist() == [[0.0, 2.0], [3.0, -5.0]]
+
+
+def test_a_step_that_only_begins_an_episode_is_not_learnt_from() -> None:
+    env = SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2, autoreset_mode=AutoresetMode.NEXT_STEP)
+    with pytest.raises(EnvError, match="SAME_STEP"):
+        built("ppo_inhouse", env).train(env, 64, Hooks())
+
+
+def test_a_mask_that_allows_nothing_is_refused() -> None:
+    env = cartpole()
+    learner = built("ppo_inhouse", env)
+    seen, _ = env.reset()
+    with pytest.raises(EnvError, match="allows nothing"):
+        learner.predict(seen, None, np.ones(4), deterministic=True, masks=np.zeros((4, 2), np.bool_))
+
+
+def test_a_number_that_hardly_changes_is_not_blown_up() -> None:
+    moments = RunningMoments(np.zeros(2))
+    moments.update(np.array([[100.0, 0.0], [100.00001, 1.0]]))
+    assert moments.deviation[0] > 1e-4
+    assert moments.deviation[1] == pytest.approx(0.5)
+
+
+def test_memory_for_batches_of_many_sizes_is_bounded() -> None:
+    learner = built("ppo_inhouse", cartpole())
+    for n in range(1, 200):
+        learner.net.values(np.zeros((n, 4), np.float32))
+    assert len(learner.net._buffers) <= 16
 
 
 def test_the_last_rollout_ends_where_the_training_does() -> None:

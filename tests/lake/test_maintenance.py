@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from alphaswarm_rl.core.errors import DataError, LakeError, OptionError
+from alphaswarm_rl.lake import catalog
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver_all, drop
@@ -138,6 +139,8 @@ def test_expire_keeps_tagged_and_recent_snapshots(lake, ledger):
 
 def test_two_processes_may_expire_at_once(lake, ledger, settings, monkeypatch):
     delivered(lake, ledger)
+    # The other one is in this process, and waits for its turn in vain.
+    monkeypatch.setattr(catalog, "_LONGEST_TURN_S", 0.05)
     find, late = lake.find, []
 
     def find_and_be_late(identifier):

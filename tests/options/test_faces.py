@@ -6,8 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from alphaswarm_rl.core.errors import OptionError, PartNotHere
-from alphaswarm_rl.core.hashing import canonical_fields
+from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.options import BY_KEY, OPTIONS, effective_spec, load_settings, starting_spec
 from alphaswarm_rl.options.click_options import TableOption, given, option_params
@@ -20,7 +19,6 @@ from .samples import SAMPLES
 SPEC = [option for option in OPTIONS if option.target == "spec"]
 SETTINGS = [option for option in OPTIONS if option.target == "settings"]
 PRESENT = [option for option in SETTINGS if option.part is None]
-WAITING = [option for option in SETTINGS if option.part is not None]
 
 
 def by_key(options):
@@ -102,42 +100,6 @@ def test_settings_options(option, tmp_path):
     assert look(by_flag.model_dump(), option.path) == value
     for name in option.env_names:
         assert load_settings({}, {name: text}) == by_flag
-
-
-@by_key(WAITING)
-def test_settings_options_whose_part_is_not_here(option, tmp_path):
-    text, _ = SAMPLES[option.key]
-    file = settings_file(tmp_path, option)
-
-    def refused(face, flags, environ, file=None):
-        with pytest.raises(PartNotHere) as caught:
-            load_settings(flags, environ, file)
-        assert option.key in caught.value.what
-        assert face in caught.value.what
-        assert option.part in caught.value.why
-
-    refused(flag(option)[0], from_command_line(*flag(option)), {})
-    refused(str(file), {}, {}, file)
-    for name in option.env_names:
-        if name.startswith("OTEL_"):
-            assert load_settings({}, {name: text}) == load_settings({}, {})
-        else:
-            refused(name, {}, {name: text})
-
-
-@by_key(WAITING)
-def test_the_default_of_an_absent_part_is_harmless(option, tmp_path):
-    text = "null" if option.default is None else str(option.default)
-    for name in option.env_names:
-        assert load_settings({}, {name: text}) == load_settings({}, {})
-    assert load_settings({option.key: text}, {}) == load_settings({}, {})
-    data = {}
-    put(
-        data, option.path, canonical_fields(load_settings({}, {}))[option.path.split(".")[0]][option.path.split(".")[1]]
-    )
-    path = tmp_path / "defaults.yaml"
-    path.write_text(dump_yaml(data))
-    assert load_settings({}, {}, path) == load_settings({}, {})
 
 
 def test_a_flag_at_its_default_hides_a_file_that_asks_for_an_absent_part(tmp_path):

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
+from alphaswarm_rl.core.errors import ComponentError, RunError
 from alphaswarm_rl.lake.catalog import Lake, of_run
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models import ModelRegistry
+from alphaswarm_rl.runtime.policy_server import PolicyServer
+from alphaswarm_rl.spec import refuse_unused_parts
 
 QUICK = {"n_steps": 16, "batch_size": 32, "n_epochs": 2, "net_arch": [8]}
 AGENTS: dict[str, dict[str, Any]] = {
@@ -94,3 +97,47 @@ def test_a_native_agent_learns_through_an_encoder(tmp_path: Path, encoder: str) 
     )
     assert np.isfinite(run.metrics["mean_reward"])
     assert run.metrics["mean_reward"] == again.metrics["mean_reward"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "advantage", "message"),
+    [
+        ({"gae_lambda": 0.9}, {"class": "gae"}, "gae_lambda"),
+        ({"normalize_advantage": False}, {"class": "reinforce_plus_plus"}, "normalize_advantage"),
+        ({"vf_coef": 1.0}, {"class": "grpo"}, "vf_coef"),
+        ({"gamma": 0.9}, {"class": "gae"}, r"it is 0\.9, and that of training\.advantage is 0\.99"),
+    ],
+)
+def test_nothing_is_accepted_and_ignored_beside_an_advantage(
+    agent: dict[str, Any], advantage: dict[str, Any], message: str
+) -> None:
+    spec = {
+        "name": "native",
+        "env": {"class": "cartpole"},
+        "agent": {"class": "ppo_inhouse", "kwargs": agent},
+        "training": {"advantage": advantage},
+    }
+    with pytest.raises(ComponentError, match=message):
+        refuse_unused_parts(RLExperimentSpec.from_data(spec))
+
+
+def test_a_policy_that_remembers_is_served_by_client(tmp_path: Path) -> None:
+    recurrent = {"class": "recurrent", "kwargs": {"hidden": 8, "layers": 1}}
+    _, settings = trained(
+        tmp_path,
+        agent={"class": "ppo_inhouse", "kwargs": {**QUICK, "encoder": recurrent, "embed_dim": 8}},
+        training={"total_timesteps": 256, "n_envs": 4},
+    )
+    with ModelRegistry.open(settings) as registry:
+        (model,) = registry.list()
+    seen = np.random.default_rng(0).normal(size=(6, 1, 4)).astype(np.float32)
+    with PolicyServer.open(settings, model_id=model.id, unvalidated=True) as server:
+        with pytest.raises(RunError, match="Say who asks"):
+            server.answer(seen[0])
+        alone = [int(server.answer(row, client="alone").actions[0]) for row in seen]
+        # Somebody else who asks in between changes nothing.
+        between = []
+        for row in seen:
+            server.answer(seen[5 - len(between)], client="another")
+            between.append(int(server.answer(row, client="between").actions[0]))
+    assert between == alone

@@ -118,8 +118,14 @@ class DevicePolicy(FlatParameters):
 
     def draw(self, observations: Tensor, noise: Tensor | None, masks: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Actions as they are drawn, their log-probabilities, and the values of the observations."""
+        return self.drawn(self.parameters, observations, noise, masks)
+
+    def drawn(
+        self, parameters: Tensor, observations: Tensor, noise: Tensor | None, masks: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same by these parameters."""
         with torch.no_grad():
-            views = self._views(self.parameters)
+            views = self._views(parameters)
             outputs, values = self._forward(views, observations)
             if self.head.discrete:
                 legal = outputs if masks is None else torch.where(masks, outputs, _ILLEGAL)
@@ -132,8 +138,12 @@ class DevicePolicy(FlatParameters):
 
     def values(self, observations: Tensor) -> Tensor:
         """The values of observations."""
+        return self.valued(self.parameters, observations)
+
+    def valued(self, parameters: Tensor, observations: Tensor) -> Tensor:
+        """The same by these parameters."""
         with torch.no_grad():
-            return self._forward(self._views(self.parameters), observations)[1]
+            return self._forward(self._views(parameters), observations)[1]
 
     def noise(self, generator: torch.Generator, n: int) -> Tensor:
         """Noise that actions are drawn by, (n, outputs)."""

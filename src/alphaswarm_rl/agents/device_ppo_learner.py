@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -22,8 +23,12 @@ from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewa
 from alphaswarm_rl.core.errors import CheckpointError, EnvError
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import derived_seed, generator
+from alphaswarm_rl.market.compiled_function import CompiledFunction
 
 Array = np.ndarray[Any, Any]
+
+# cuBLAS reads it when it is first used, and repeats itself only with workspaces of a fixed size.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 class DevicePpoLearner:
@@ -80,6 +85,9 @@ class DevicePpoLearner:
         self._sums = torch.zeros(env.num_envs, **wide)
         self._random = torch.Generator(self._device)
         self._random.manual_seed(derived_seed(request.seed, "device"))
+        # One for all that is done in a step, rather than dozens of small ones.
+        self._act = CompiledFunction(self._acted, self._device, wanted=None, name="Acting")
+        self._value = CompiledFunction(self._valued, self._device, wanted=None, name="Judging what was seen last")
         self._storage: _Storage | None = None
         self._training = request.training
         self._restored = False
@@ -93,7 +101,7 @@ class DevicePpoLearner:
             masked = self.policy.head.discrete and hasattr(env, "action_masks")
             self._storage = _Storage(self._settings.n_steps, env.num_envs, self.policy, self._width, masked=masked)
         storage = self._storage
-        with _matrix_precision(self._precision):
+        with _exactly(self._precision):
             if self.observation is None or (self._restored and not goes_on(env)):
                 self.observation, _ = env.reset()
                 self._first_measure(self.observation)
@@ -110,6 +118,8 @@ class DevicePpoLearner:
     def _first_measure(self, observation: Tensor) -> None:
         if self._scale is not None and self._scale.count == 0:
             self._scale.variance = observation.abs().amax(0).to(torch.float64).clamp(min=1.0) ** 2
+            # Far from 0, sums of squares would have no digits left for the variance.
+            self._scale.mean = observation.mean(0, dtype=torch.float64)
 
     def _measure(self) -> tuple[Tensor, Tensor] | None:
         """Mean and inverse standard deviation of observations, for this rollout."""
@@ -124,27 +134,24 @@ class DevicePpoLearner:
         seen[0].copy_(self.observation)
         policy = self.policy
         for step in range(length):
-            if measure is not None:
-                _standardise(seen[step], *measure)
-                # Of standardised numbers float32 has digits enough for a step, and float64 for all of them.
-                count += len(seen[step])
-                total += seen[step].sum(0)
-                squares += (seen[step] * seen[step]).sum(0)
-                seen[step].clamp_(-CLIP, CLIP)
-            masks = None
+            noise, masks = policy.noise(self._random, env.num_envs), []
             if storage.masks is not None:
                 storage.masks[step] = env.action_masks().reshape(storage.masks[step].shape)  # type: ignore[attr-defined]
-                masks = storage.masks[step]
-            drawn, log_probs, values = policy.draw(seen[step], policy.noise(self._random, env.num_envs), masks)
-            _, rewards, terminated, truncated, _ = env.step(
-                policy.to_env(drawn), out=seen[step + 1], final_out=storage.final
+                masks = [storage.masks[step]]
+            *sums, drawn, log_probs, values, actions = self._act(
+                [policy.parameters, seen[step], noise, *(measure or ()), *masks]
             )
+            if sums:
+                # Of standardised numbers float32 has digits enough for a step, and float64 for all of them.
+                count += env.num_envs
+                total += sums[0]
+                squares += sums[1]
+            _, rewards, terminated, truncated, _ = env.step(actions, out=seen[step + 1], final_out=storage.final)
             storage.actions[step], storage.log_probs[step], storage.values[step] = drawn, log_probs, values
             storage.rewards[step], storage.terminated[step], storage.truncated[step] = rewards, terminated, truncated
             if self._estimator.uses_values:
                 # For all of them: looking whether any was truncated would wait for the device.
-                last = storage.final if measure is None else _standardised(storage.final, *measure)
-                storage.final_values[step] = policy.values(last)
+                (storage.final_values[step],) = self._value([policy.parameters, storage.final, *(measure or ())])
         self.observation = seen[length].clone()
         if measure is not None:
             assert self._scale is not None
@@ -154,6 +161,21 @@ class DevicePpoLearner:
                 count, measure[0].to(torch.float64) + mean * deviation, spread.clamp(min=0.0) * deviation**2
             )
             _standardise(seen[length], *measure).clamp_(-CLIP, CLIP)
+
+    def _acted(self, parameters: Tensor, seen: Tensor, noise: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        """Standardises what is seen where it lies, and draws: sums and squares of that, and what came of it."""
+        sums: tuple[Tensor, ...] = ()
+        measured = 2 if self._scale is not None else 0
+        if measured:
+            scaled = (seen - others[0]) * others[1]
+            sums = scaled.sum(0), (scaled * scaled).sum(0)
+            seen.copy_(scaled.clamp(-CLIP, CLIP))
+        masks = others[measured] if len(others) > measured else None
+        drawn, log_probs, values = self.policy.drawn(parameters, seen, noise, masks)
+        return *sums, drawn, log_probs, values, self.policy.to_env(drawn)
+
+    def _valued(self, parameters: Tensor, seen: Tensor, *measure: Tensor) -> tuple[Tensor]:
+        return (self.policy.valued(parameters, _standardised(seen, *measure) if measure else seen),)
 
     def _rewards(self, storage: _Storage, length: int) -> RolloutRewards:
         terminated, truncated = storage.terminated[:length], storage.truncated[:length]
@@ -235,7 +257,7 @@ class DevicePpoLearner:
         legal = None
         if masks is not None and self.policy.head.discrete:
             legal = torch.as_tensor(np.asarray(masks, np.bool_)).to(self._device).reshape(len(seen), -1)
-        with _matrix_precision(self._precision):
+        with _exactly(self._precision):
             drawn, _, _ = self.policy.draw(seen, noise, legal)
         return self.policy.head.to_env(drawn.cpu().numpy()), None
 
@@ -308,11 +330,17 @@ def _standardised(observations: Tensor, mean: Tensor, inverse: Tensor) -> Tensor
 
 
 @contextmanager
-def _matrix_precision(precision: str) -> Iterator[None]:
-    """How exact products of matrices are on a GPU; put back afterwards."""
-    before = torch.get_float32_matmul_precision()
+def _exactly(precision: str) -> Iterator[None]:
+    """Products of matrices of that precision, and nothing that adds up in another order each time."""
+    before = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    fills = torch.utils.deterministic.fill_uninitialized_memory
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch.use_deterministic_algorithms(True)
+    # Nothing here reads memory that it did not write.
+    torch.utils.deterministic.fill_uninitialized_memory = False
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before[0])
+        torch.use_deterministic_algorithms(before[1])
+        torch.utils.deterministic.fill_uninitialized_memory = fills

@@ -162,14 +162,19 @@ class OnPolicyLearner(ABC):
                     rollout.filled, self._noise = 0, None
                 elif not goes_on(env):
                     # Its episodes cannot be taken up again: the steps that nothing was learnt from did not happen.
-                    self.timesteps, rollout.filled, self._noise = begun, 0, None
+                    self._forget(rollout, n)
                     return
                 hooks.boundary(metrics)
                 if halted:
                     return
 
+    def _forget(self, rollout: Rollout, n: int) -> None:
+        self.timesteps -= rollout.filled * n
+        rollout.filled, self._noise = 0, None
+
     def _begin(self, env: AnyVectorEnv, rollout: Rollout) -> None:
         self.observation, _ = env.reset()
+        self._forget(rollout, env.num_envs)
         self._starts[:] = True
         if self._memory is not None:
             self._memory = np.zeros_like(self._memory)

@@ -74,5 +74,6 @@ def _compiled(function: Function, tensors: list[Tensor]) -> Function:
 
     # On copies: it is run while it is recorded, and may write into what it is given.
     graph = make_fx(function)(*(tensor.clone() for tensor in tensors))
-    compiled: Function = torch.compile(graph, fullgraph=True, dynamic=False)
+    # Kernels are chosen by rule and not by how fast they are today: another process would round differently.
+    compiled: Function = torch.compile(graph, fullgraph=True, dynamic=False, options={"deterministic": True})
     return compiled
