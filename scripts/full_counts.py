@@ -11,7 +11,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results" / "full-counts.md"
-BENCHMARKS = ("runtime_overhead.py", "import_time.py", "lake.py", "models.py", "telemetry.py")
+BENCHMARKS = (
+    "runtime_overhead.py",
+    "import_time.py",
+    "lake.py",
+    "recording.py",
+    "models.py",
+    "telemetry.py",
+    "native_ppo.py",
+)
 
 
 def slow_tests() -> tuple[list[tuple[str, str, float]], bool]:

@@ -164,7 +164,7 @@ def history(session: Session, model: int) -> None:
     }
     lines = [
         *_titled("evaluations", _evaluations(evaluations)),
-        *(line for row in validations for line in _titled(f"validation of {row.at:%Y-%m-%d %H:%M}", verdicts(row))),
+        *(line for row in validations for line in _titled(f"validation of {row.at:%Y-%m-%d %H:%M:%S}", verdicts(row))),
         *_titled("promotions", _promotions(promotions)),
     ]
     session.answer(document, lines or ["nothing has happened to it yet"])

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ContextDecorator
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 #: Adds attributes to a span that is open; None where it is not kept.
 Adder = Callable[[Mapping[str, Any]], None] | None
 #: Makes a span of a name and attributes.
 SpanFactory = Callable[[str, Mapping[str, Any]], AbstractContextManager[Adder]]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _factory: SpanFactory | None = None
 
@@ -60,11 +62,20 @@ class Span(ContextDecorator):
             opened.__exit__(kind, error, traceback)
 
 
-def span(name: str, /, **attributes: Any) -> Span:
+@overload
+def span(name: str, /, **attributes: Any) -> Span: ...
+
+
+@overload
+def span(name: Function, /) -> Function: ...
+
+
+def span(name: Any, /, **attributes: Any) -> Any:
     """A span, as a context manager or as a decorator; nothing while nobody looks.
 
     Args:
-        name: What the work is called; few different names, so that they can be compared.
+        name: What the work is called; few different names, so that they can be compared. `@span` alone takes the
+            function's own.
         attributes: What else is known of it: texts, numbers, truth values.
     """
-    return Span(name, attributes)
+    return Span(name, attributes) if isinstance(name, str) else Span(name.__qualname__, attributes)(name)

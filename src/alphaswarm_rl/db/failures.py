@@ -12,7 +12,7 @@ from alphaswarm_rl.db.redaction import redact
 
 # By the start of SQLite's error name: the reason and the remedy.
 _SQLITE = {
-    "SQLITE_NOTADB": ("it is not an SQLite database", "Point the ledger at another file, or move this one away."),
+    "SQLITE_NOTADB": ("it is not an SQLite database", "Name another file, or move this one away."),
     "SQLITE_CORRUPT": ("the file is damaged", "Restore it from a backup; `sqlite3 FILE .recover` saves what it can."),
     "SQLITE_CANTOPEN": ("it cannot be opened", "Check that the path is a file in a folder that you may write to."),
     "SQLITE_PERM": ("access is denied", "Make the file and its folder writable, or choose another home folder."),

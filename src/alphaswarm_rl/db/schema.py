@@ -108,7 +108,7 @@ def _refuse_foreign(connection: Connection) -> None:
         raise LedgerError(
             f"the database {_shown(connection.engine)}",
             f"it has tables named {', '.join(ours[:5])} but {VERSION_TABLE} does not say which version made them",
-            "Point the ledger at an empty database, or restore this one from a backup.",
+            "Name an empty database, or restore this one from a backup.",
         )
 
 

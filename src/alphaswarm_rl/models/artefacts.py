@@ -53,7 +53,7 @@ def _listed_files(path: Path, content: bytes) -> dict[str, Any]:
     try:
         files = json.loads(content)["files"]
     except (ValueError, KeyError, TypeError) as error:
-        raise _changed(path, f"{MANIFEST} cannot be read ({error!r})") from error
+        raise _changed(path, f"{MANIFEST} is no JSON that lists files ({error})") from error
     if not isinstance(files, dict) or not files:
         raise _changed(path, f"{MANIFEST} lists no files")
     return files

@@ -38,7 +38,7 @@ def _needs_evaluation(
 def min_episodes(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """Enough episodes were evaluated."""
     least = evidence.limits.min_episodes
-    reason = f"{newest.episodes} episodes were evaluated, {least} are asked for"
+    reason = f"evaluated episodes: {newest.episodes}, asked for: {least}"
     return Verdict("min_episodes", newest.episodes >= least, reason, newest.episodes, least)
 
 
@@ -161,7 +161,9 @@ def legacy_reward(evidence: Evidence) -> Verdict:
         return Verdict("legacy_reward", True, "no minimum reward is set")
     if mean is None:
         return Verdict("legacy_reward", False, "the mean reward is not known", None, least)
-    return Verdict("legacy_reward", mean >= least, f"the mean reward is {mean:.6g}", mean, least)
+    return Verdict(
+        "legacy_reward", mean >= least, f"the mean reward is {mean:.6g}, the minimum {least:.6g}", mean, least
+    )
 
 
 @gate("legacy_steps")
@@ -171,7 +173,9 @@ def legacy_steps(evidence: Evidence) -> Verdict:
     if steps is None or length is None:
         return Verdict("legacy_steps", False, "training steps or episode lengths are not known")
     least = evidence.limits.min_episodes * length
-    return Verdict("legacy_steps", steps >= least, f"it was trained for {steps} steps", steps, least)
+    return Verdict(
+        "legacy_steps", steps >= least, f"it was trained for {steps} steps, asked for are {least:.6g}", steps, least
+    )
 
 
 @gate("legacy_stability")
@@ -180,7 +184,8 @@ def legacy_stability(evidence: Evidence) -> Verdict:
     mean, std = evidence.model.mean_reward, evidence.model.std_reward
     if mean is None or std is None:
         return Verdict("legacy_stability", False, "mean or spread of the reward is not known")
-    return Verdict("legacy_stability", std < mean * 0.5, f"the reward spreads by {std:.6g}", std, mean * 0.5)
+    reason = f"the reward spreads by {std:.6g}, less than {mean * 0.5:.6g} is asked for"
+    return Verdict("legacy_stability", std < mean * 0.5, reason, std, mean * 0.5)
 
 
 _DEFAULT = ("min_episodes", "finite", "reward_lower_bound", "dispersion", "checksum")
