@@ -64,6 +64,15 @@ def test_a_function_decorated_before_anybody_watched_is_a_span_per_call(watching
     assert watching.ended == [("early", {"size": 2})] * 3
 
 
+def test_without_a_name_a_function_goes_by_its_own(watching):
+    @span
+    def fit():
+        return 3
+
+    assert fit() == 3
+    assert [name.rpartition(".")[2] for name, _ in watching.ended] == ["fit"]
+
+
 def test_an_attribute_may_be_called_name(watching):
     with span("load", name="AAPL"):
         pass
