@@ -47,8 +47,9 @@ class Steps:
         return len(self.rewards)
 
     def hash_observations(self, *, keep: bool) -> None:
-        """Computes the hashes, and lets the observations go unless they are kept."""
-        self.hashes = list(_hashes(self.observations))
+        """Computes the hashes that are not known yet, and lets the observations go unless they are kept."""
+        if not self.hashes:
+            self.hashes = list(_hashes(self.observations))
         if not keep:
             self.observations = []
 
@@ -232,6 +233,19 @@ def _hashes(observations: Sequence[Any]) -> Array:
     if len(parts) == 1:
         return parts[0]
     return row_hashes(np.stack([part.reshape(-1) for part in parts], axis=1)).reshape(len(observations), -1)
+
+
+def are_here(observations: Any) -> bool:
+    """Whether a batch of observations is on this side of the bus."""
+    return not any(hasattr(leaf, "detach") for leaf in _leaves(observations))
+
+
+def hashes_of(observations: Any) -> Array:
+    """A hash of each observation of one batch, (n,)."""
+    if type(observations) is np.ndarray:
+        return row_hashes(observations)
+    found: Array = _hashes([observations])[0]
+    return found
 
 
 def _part_hashes(batches: Sequence[Any]) -> Array:

@@ -1,6 +1,6 @@
 """The recorder: takes in the steps of a run while it goes on, and writes them from a thread of its own.
 
-The loop only appends to lists. When a block of steps is full it goes to the writer, who hashes observations, numbers
+The loop hashes observations and appends to lists. When a block of steps is full it goes to the writer, who numbers
 episodes, makes rows and hands them to the trajectory store. The loop stands aside for that moment, and waits where the
 writer does not keep up: memory is bounded, and nothing is dropped.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import OpenStore
 from alphaswarm_rl.runtime.numbering import Numbering
-from alphaswarm_rl.runtime.recorded_rows import RowKey, Steps, batched, tables_of
+from alphaswarm_rl.runtime.recorded_rows import RowKey, Steps, are_here, batched, hashes_of, tables_of
 
 #: Blocks that wait for the writer; with the one being filled and the one being written they share the memory.
 _WAITING = 2
@@ -140,6 +140,7 @@ class PhaseRecorder:
         self._released = first
         self._steps = Steps(first)
         self._seen: Any = None
+        self._hashes_here = False
         self._held: list[Steps] = []
 
     @property
@@ -152,11 +153,14 @@ class PhaseRecorder:
         self.release()
         self.flush()
         self._writer.submit(self._numbering.next_episodes)
-        self._seen = observation
+        self.go_on(observation)
 
     def go_on(self, observation: Any) -> None:
         """The environments go on from a checkpoint, and show this."""
         self._seen = observation
+        # Hashed while they lie in the cache, and let go: to hold thousands of them would cost the loop more than that.
+        # Those on a device come over to this side by the block.
+        self._hashes_here = not self._observations and are_here(observation)
 
     def step(
         self, actions: Any, observation: Any, rewards: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
@@ -168,7 +172,10 @@ class PhaseRecorder:
             self.flush()
             steps = self._steps
         steps.actions.append(actions.copy() if isinstance(actions, np.ndarray) else _copied(actions))
-        steps.observations.append(self._seen)
+        if self._hashes_here:
+            steps.hashes.append(hashes_of(self._seen))
+        else:
+            steps.observations.append(self._seen)
         steps.rewards.append(rewards)
         steps.terminated.append(terminated)
         steps.truncated.append(truncated)
