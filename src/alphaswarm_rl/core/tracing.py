@@ -70,7 +70,7 @@ def span(name: str, /, **attributes: Any) -> Span: ...
 def span(name: Function, /) -> Function: ...
 
 
-def span(name: Any, /, **attributes: Any) -> Any:
+def span(name: str | Callable[..., Any], /, **attributes: Any) -> Span | Callable[..., Any]:
     """A span, as a context manager or as a decorator; nothing while nobody looks.
 
     Args:
