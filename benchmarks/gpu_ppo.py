@@ -124,8 +124,8 @@ def oracle(arguments: argparse.Namespace) -> dict[str, Any]:
             total += float(rewards.mean())
         return total / component.config.horizon
 
-    best = mean_reward(solution.act)
     began = time.perf_counter()
+    best = mean_reward(solution.act)
     env = DeviceEpisodes(make(arguments.num_envs, 0, "train"))
     config = PpoInhouse.Config(n_steps=16, batch_size=arguments.num_envs, n_epochs=4, learning_rate=1e-3)
     learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0, device=arguments.device))

@@ -3,8 +3,8 @@
     python benchmarks/native_ppo.py [cartpole] [stocks] [--rounds 3] [--json]
 
 cartpole: CartPole-v1, standard setting (8 environments x 256 steps, batches of 64, 10 epochs) and fast setting (64 x
-128, batches of 2048, 4 epochs for the peers; ours takes more and smaller steps in less time), 100,000 transitions, one
-thread. Ours is run by hand (the default for plain MLPs) and through torch (`path: torch`).
+128, batches of 2048, 4 epochs for the peers; ours takes more and smaller steps in less time), 100,000 and 200,000
+transitions, one thread. Ours is run by hand (the default for plain MLPs) and through torch (`path: torch`).
 stocks: 30 stocks with 8 indicators, fast setting, all of it through `RLRuntime`; beside it Stable-Baselines3 on the
 same environment and on gym-anytrading's.
 

@@ -7,10 +7,11 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from alphaswarm_rl.bench import truth_page
-from alphaswarm_rl.bench.truth import SeedResult, judge, spec_of, summary
+from alphaswarm_rl.bench.truth import SeedResult, judge, run, spec_of, summary
 from alphaswarm_rl.bench.truth_play import CONSTANT_BELOW, play, spread_of
 from alphaswarm_rl.bench.truth_tasks import MOST_STEPS, TASKS, tasks_named
 from alphaswarm_rl.core.errors import OptionError
+from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
 
 BOX = Box(-1.0, 1.0, (2,), np.float32)
@@ -117,6 +118,20 @@ def test_a_constant_policy_is_warned_of_unless_the_optimum_is_one():
     assert len(warned) == 1
     assert "seed 1" in warned[0]
     assert summary(TASKS["merton"], TASKS["merton"].solution(), "x", lazy).warnings == ()
+
+
+def test_one_that_varies_and_earns_no_more_than_a_constant_is_warned_of_too():
+    idle = [result(seed, fraction) for seed, fraction in enumerate((-0.2, 0.1, 0.0))]
+    (warned,) = summary(TASKS["oracle"], TASKS["oracle"].solution(), "x", idle).warnings
+    assert "by what it earns" in warned
+
+
+def test_an_agent_that_cannot_act_there_is_told_before_anything_is_trained(tmp_path):
+    said = []
+    assert run(tasks_named(["merton"]), ["ddqn_inhouse"], Settings(home=tmp_path), seeds=1, say=said.append) == []
+    assert len(said) == 1
+    assert "merton, ddqn_inhouse: not trained" in said[0]
+    assert not list(tmp_path.iterdir())
 
 
 @every_task

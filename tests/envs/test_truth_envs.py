@@ -115,7 +115,7 @@ def test_nothing_in_a_step_waits_for_the_device(cls):
 def test_the_compiled_step_is_one_graph_with_the_same_numbers(cls, monkeypatch):
     graphs = []
 
-    def count(graph, inputs):
+    def count(graph, inputs, options):
         graphs.append(graph)
         return graph
 

@@ -6,11 +6,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from alphaswarm_rl.core.errors import OptionError
+from alphaswarm_rl.core.errors import OptionError, PartNotHere
 from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.options import BY_KEY, OPTIONS, effective_spec, load_settings, starting_spec
 from alphaswarm_rl.options.click_options import TableOption, given, option_params
-from alphaswarm_rl.options.faces import read_faces
+from alphaswarm_rl.options.faces import Given, read_faces, refuse_absent_part
 from alphaswarm_rl.options.lens import look, put
 from alphaswarm_rl.spec import RLExperimentSpec
 
@@ -18,7 +18,6 @@ from .samples import SAMPLES
 
 SPEC = [option for option in OPTIONS if option.target == "spec"]
 SETTINGS = [option for option in OPTIONS if option.target == "settings"]
-PRESENT = [option for option in SETTINGS if option.part is None]
 
 
 def by_key(options):
@@ -91,7 +90,20 @@ def test_spec_options(option):
         assert by_env.sources == {path: {"value": plain(value), "source": f"ENV {name}"}}
 
 
-@by_key(PRESENT)
+@by_key(SETTINGS)
+def test_an_option_whose_part_is_not_here_is_refused_unless_it_says_its_default(option):
+    """No option waits for its part today; one that does is not accepted and ignored."""
+    waiting = dataclasses.replace(option, part="paper trading")
+    value = SAMPLES[option.key][1]
+    assert value != option.default
+    with pytest.raises(PartNotHere, match=r"paper trading.*not part of this version") as caught:
+        refuse_absent_part(Given(waiting, value, f"flag {option.flag}"))
+    assert option.key in caught.value.what
+    assert option.flag in caught.value.what
+    refuse_absent_part(Given(waiting, option.default, f"flag {option.flag}"))
+
+
+@by_key(SETTINGS)
 def test_settings_options(option, tmp_path):
     text, value = SAMPLES[option.key]
     by_flag = load_settings(from_command_line(*flag(option)), {})

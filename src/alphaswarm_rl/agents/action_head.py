@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ class ActionHead:
         middle, half = self.scale
         return np.clip(middle + drawn * half, self.low, self.high).astype(self.dtype).reshape(n, *self.shape)
 
-    @property
+    @cached_property
     def scale(self) -> tuple[Array, Array]:
         """What a number of 0 means, and what one more does."""
         low, high = np.where(self.bounded, self.low, -1.0), np.where(self.bounded, self.high, 1.0)

@@ -104,6 +104,7 @@ class DevicePpoLearner:
         with _exactly(self._precision):
             if self.observation is None or (self._restored and not goes_on(env)):
                 self.observation, _ = env.reset()
+                self._sums.zero_()
                 self._first_measure(self.observation)
             self._restored = False
             while self.timesteps < total_timesteps:
@@ -160,7 +161,7 @@ class DevicePpoLearner:
             self._scale.merge(
                 count, measure[0].to(torch.float64) + mean * deviation, spread.clamp(min=0.0) * deviation**2
             )
-            _standardise(seen[length], *measure).clamp_(-CLIP, CLIP)
+            seen[length].copy_(_standardised(seen[length], *measure))
 
     def _acted(self, parameters: Tensor, seen: Tensor, noise: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
         """Standardises what is seen where it lies, and draws: sums and squares of that, and what came of it."""
@@ -256,7 +257,7 @@ class DevicePpoLearner:
         noise = None if deterministic else self.policy.noise(self._predicting, len(seen))
         legal = None
         if masks is not None and self.policy.head.discrete:
-            legal = torch.as_tensor(np.asarray(masks, np.bool_)).to(self._device).reshape(len(seen), -1)
+            legal = torch.from_numpy(self.policy.head.legal(masks, len(seen))).to(self._device)
         with _exactly(self._precision):
             drawn, _, _ = self.policy.draw(seen, noise, legal)
         return self.policy.head.to_env(drawn.cpu().numpy()), None
@@ -319,10 +320,6 @@ class _Storage:
         self.log_probs, self.values, self.rewards, self.final_values = torch.zeros((4, steps, n), device=device)
         self.terminated, self.truncated = torch.zeros((2, steps, n), dtype=torch.bool, device=device)
         self.masks = torch.zeros((steps, n, head.outputs), dtype=torch.bool, device=device) if masked else None
-
-
-def _standardise(observations: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
-    return observations.sub_(mean).mul_(inverse)
 
 
 def _standardised(observations: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 
 from threadpoolctl import ThreadpoolController
@@ -49,19 +49,16 @@ class Threads:
 
 
 @cache
-def _blas() -> Threads:
-    # Looking which libraries there are takes a millisecond.
+def _libraries() -> tuple[Threads, ...]:
+    # Looking which there are takes a millisecond.
     found = ThreadpoolController().select(user_api="blas").lib_controllers
-
-    def put(count: int) -> None:
-        for library in found:
-            library.set_num_threads(count)
-
-    return Threads(lambda: found[0].get_num_threads() if found else 1, put)
+    return tuple(Threads(library.get_num_threads, library.set_num_threads) for library in found)
 
 
 @contextmanager
 def blas_threads(count: int) -> Iterator[None]:
     """Runs NumPy's products of matrices on that many threads, and puts the number back afterwards."""
-    with _blas().of(count):
+    with ExitStack() as stack:
+        for library in _libraries():
+            stack.enter_context(library.of(count))
         yield

@@ -30,20 +30,21 @@ def checksum(rows: pa.Table) -> int:
 
 
 def _row_sums(batch: pa.RecordBatch) -> Array:
-    sums, lengths = np.zeros(batch.num_rows, np.uint64), None
-    begun = False
+    sums: Array | None = None
+    lengths: Array | None = None
     for name in batch.schema.names:
         column = batch.column(name)
         values, its = runs(column) if is_runs(column.type) else (column, None)
         if name in _LEFT_OUT or values.null_count == len(values):
             continue
-        if not begun and its is not None:
+        if sums is None:
             # As long as all columns have the same runs, so have the sums.
             sums, lengths = np.zeros(len(values), np.uint64), its
         elif lengths is not None and (its is None or not np.array_equal(lengths, its)):
             sums, lengths = np.repeat(sums, lengths), None
-        begun = True
         _fold(sums, np.uint64(_seed(name)), values if its is None or lengths is not None else pc.run_end_decode(column))
+    if sums is None:
+        return np.zeros(batch.num_rows, np.uint64)
     return sums if lengths is None else np.repeat(sums, lengths)
 
 

@@ -30,29 +30,6 @@ def mix(number):
     return number ^ (number >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
-def hash_words(words, out):
-    """Hashes each row of 64-bit words (n, k) to `out` (n,). Four lanes, so that multiplications overlap."""
-    count = words.shape[1]
-    for row in range(words.shape[0]):
-        a, b, c, d = _FIRST, _SECOND, _THIRD, _EMPTY
-        k = 0
-        while k + 4 <= count:
-            a = (a ^ words[row, k]) * _SECOND
-            b = (b ^ words[row, k + 1]) * _THIRD
-            c = (c ^ words[row, k + 2]) * _FIRST
-            d = (d ^ words[row, k + 3]) * _SECOND
-            a ^= a >> np.uint64(29)
-            b ^= b >> np.uint64(31)
-            c ^= c >> np.uint64(33)
-            d ^= d >> np.uint64(30)
-            k += 4
-        while k < count:
-            a = mix(a ^ words[row, k]) + _FIRST
-            k += 1
-        out[row] = mix(mix(mix(mix(a + _FIRST) ^ b) ^ c) ^ d)
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _word(halves, k):
     return np.uint64(halves[2 * k]) | (np.uint64(halves[2 * k + 1]) << np.uint64(32))
@@ -60,12 +37,15 @@ def _word(halves, k):
 
 @njit(cache=True, nogil=True)
 def hash_halves(rows, out):
-    """`hash_words` of rows of 32-bit words, two of which are a word; behind an odd last one stand zeros."""
+    """Hashes each row of 32-bit halves, two of which are a word; behind an odd last one stand zeros.
+
+    Four lanes, so that multiplications overlap.
+    """
     width = rows.shape[1]
     whole, count = width // 2, (width + 1) // 2
     for row in range(rows.shape[0]):
         halves = rows[row]
-        rest = np.uint64(halves[width - 1])  # the last word where it is but a half
+        rest = np.uint64(halves[width - 1]) if width else np.uint64(0)  # the last word where it is but a half
         a, b, c, d = _FIRST, _SECOND, _THIRD, _EMPTY
         k = 0
         while k + 4 <= count:
@@ -93,16 +73,12 @@ def row_hashes(rows: Array) -> Array:
 
 def write_row_hashes(rows: Array, out: Array) -> None:
     """The same into `out`, (n,) int64."""
-    flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
-    raw, found = flat.view(np.uint8).reshape(len(rows), -1), out.view(np.uint64)
-    if raw.shape[1] % 8 == 0:
-        hash_words(raw.view(np.uint64), found)
-    elif raw.shape[1] % 4 == 0:
-        hash_halves(raw.view(np.uint32), found)
-    else:
-        padded = np.zeros((len(rows), -(-raw.shape[1] // 8) * 8), np.uint8)
+    raw = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8).reshape(len(rows), -1)
+    if raw.shape[1] % 4:
+        padded = np.zeros((len(rows), -(-raw.shape[1] // 4) * 4), np.uint8)
         padded[:, : raw.shape[1]] = raw
-        hash_words(padded.view(np.uint64), found)
+        raw = padded
+    hash_halves(raw.view(np.uint32), out.view(np.uint64))
 
 
 @njit(cache=True, nogil=True)
