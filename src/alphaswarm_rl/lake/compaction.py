@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,10 +28,23 @@ if TYPE_CHECKING:
 
     from alphaswarm_rl.lake.producers import NewFile
 
-#: A file of this many rows or more is left as it is: it reads no faster as part of a larger one.
-SMALL = ROW_GROUP
 #: Smaller neighbours are merged up to this many rows.
-LARGE = 1_000_000
+_LARGE = 1_000_000
+#: A file of this many bytes is left as it is: it reads no faster as part of a larger one.
+_LARGE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A file that may become part of a larger one."""
+
+    name: SegmentName
+    rows: int
+    bytes: int
+
+    @property
+    def is_small(self) -> bool:
+        return self.rows < ROW_GROUP and self.bytes < _LARGE_BYTES
 
 
 def merge_spooled(spool: Path, run_id: str, known: Mapping[Path, Segment] | None = None) -> None:
@@ -49,7 +63,8 @@ def merge_spooled(spool: Path, run_id: str, known: Mapping[Path, Segment] | None
         # A killed process may have left the parts of one that it had merged.
         remove(part for name, path in its for part in parts_beside(path, name))
         found = [known.get(path) or Segment(path, name, read_facts(path)) for name, path in sorted(its)]
-        for group in _neighbours([(segment.name, segment.facts.rows) for segment in found], phase=folder.name):
+        parts = [_Part(segment.name, segment.facts.rows, segment.path.stat().st_size) for segment in found]
+        for group in _neighbours(parts, phase=folder.name):
             members = [segment for segment in found if segment.name in group]
             if len(members) > 1:
                 name = SegmentName(members[0].name.first, members[-1].name.last, members[-1].name.timesteps)
@@ -85,7 +100,8 @@ def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
         added, gone = [], []
         for phase, its in by_phase.items():
             by_name = dict(sorted(its, key=lambda item: item[0]))
-            for group in _neighbours([(name, file.rows) for name, file in by_name.items()], phase=phase):
+            parts = [_Part(name, file.rows, file.bytes) for name, file in by_name.items()]
+            for group in _neighbours(parts, phase=phase):
                 if len(group) > 1:
                     added.append(_merged(lake, table, [by_name[name] for name in group]))
                     gone += [by_name[name] for name in group]
@@ -100,23 +116,23 @@ def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
     return merged
 
 
-def _neighbours(files: list[tuple[SegmentName, int]], *, phase: str) -> list[list[SegmentName]]:
-    """Groups of small files that follow each other, each of about `LARGE` rows; a file that is not small is alone.
+def _neighbours(parts: list[_Part], *, phase: str) -> list[list[SegmentName]]:
+    """Groups of small files that follow each other, each of about a million rows; one that is not small is alone.
 
     What a policy was judged by last stays apart: a run that is resumed at its end drops that, and judges again.
     """
     groups: list[list[SegmentName]] = []
-    rows = LARGE
-    newest = max((name.timesteps for name, _ in files), default=0)
-    for name, count in files:
-        before = groups[-1][-1] if groups else None
+    rows = _LARGE
+    newest = max((part.name.timesteps for part in parts), default=0)
+    for part in parts:
+        name, before = part.name, groups[-1][-1] if groups else None
         follows = before is not None and before.last + 1 == name.first
         apart = before is not None and phase != "train" and before.timesteps < name.timesteps == newest
-        if rows + count > LARGE or count >= SMALL or not follows or apart:
+        if rows + part.rows > _LARGE or not part.is_small or not follows or apart:
             groups.append([])
             rows = 0
         groups[-1].append(name)
-        rows += count if count < SMALL else LARGE
+        rows += part.rows if part.is_small else _LARGE
     return groups
 
 

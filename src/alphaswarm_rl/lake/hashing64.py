@@ -73,6 +73,9 @@ def row_hashes(rows: Array) -> Array:
 
 def write_row_hashes(rows: Array, out: Array) -> None:
     """The same into `out`, (n,) int64."""
+    if rows.ndim == 2 and rows.itemsize % 4 == 0 and rows.shape[1] and rows.flags.c_contiguous:
+        hash_halves(rows.view(np.uint32), out.view(np.uint64))  # nearly always
+        return
     raw = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8).reshape(len(rows), -1)
     if raw.shape[1] % 4:
         padded = np.zeros((len(rows), -(-raw.shape[1] // 4) * 4), np.uint8)
@@ -82,25 +85,42 @@ def write_row_hashes(rows: Array, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def fold(sums, seed, words, valid):
-    """Folds one word per row into the rows' hashes; rows without a value stay as they are. No `valid`: all have one."""
+def fold(sums, seed, numbers, zero, valid):
+    """Folds one number per row into the rows' hashes; rows without a value stay as they are. No `valid`: all have one.
+
+    A number counts as 64 bits in any width; `zero` is another way to write 0.
+    """
     everywhere = len(valid) == 0
     for row in range(len(sums)):
         if everywhere or valid[row]:
-            sums[row] = mix(sums[row] * _FIRST + (words[row] ^ seed) + _EMPTY)
+            word = np.uint64(numbers[row])
+            word = np.uint64(0) if word == zero else word
+            sums[row] = mix(sums[row] * _FIRST + (word ^ seed) + _EMPTY)
 
 
 @njit(cache=True, nogil=True)
-def fold_lists(sums, seed, offsets, words, valid):
-    """Folds a list of words per row into the rows' hashes."""
+def fold_lists(sums, seed, offsets, numbers, zero, valid):
+    """Folds a list of numbers per row into the rows' hashes."""
     everywhere = len(valid) == 0
     for row in range(len(sums)):
         if everywhere or valid[row]:
             folded = seed
             for k in range(offsets[row], offsets[row + 1]):
-                folded = (folded ^ words[k]) * _THIRD + _EMPTY
+                word = np.uint64(numbers[k])
+                word = np.uint64(0) if word == zero else word
+                folded = (folded ^ word) * _THIRD + _EMPTY
                 folded ^= folded >> np.uint64(32)
             sums[row] = mix(sums[row] * _FIRST + folded + _EMPTY)
+
+
+@njit(cache=True, nogil=True)
+def spread(sums, lengths, out):
+    """Each number as often as its run is long."""
+    row = 0
+    for run in range(len(sums)):
+        for _ in range(lengths[run]):
+            out[row] = sums[run]
+            row += 1
 
 
 @njit(cache=True, nogil=True)

@@ -140,6 +140,8 @@ def expire(lake: Lake, pinned: Sequence[Mapping[str, Any]], *, keep: timedelta =
 def _expire(lake: Lake, kind: Kind, pins: list[_Pin], keep: timedelta) -> int:
     from pyiceberg.exceptions import CommitFailedException
 
+    from alphaswarm_rl.lake import producers
+
     identifier = lake.identifier(kind)
     count = 0
 
@@ -149,7 +151,7 @@ def _expire(lake: Lake, kind: Kind, pins: list[_Pin], keep: timedelta) -> int:
         doomed = [] if table is None else _expired(table, (identifier, kind), pins, keep)
         if table is not None and doomed:
             try:
-                table.maintenance.expire_snapshots().by_ids(doomed).commit()
+                producers.expire(table, doomed)
             except ValueError as error:  # another process expired one of them meanwhile: look again
                 raise CommitFailedException(str(error)) from error
             count += len(doomed)

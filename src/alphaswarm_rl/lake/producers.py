@@ -21,9 +21,10 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
-from pyiceberg.table import TableProperties
+from pyiceberg.table import TableProperties, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles
+from pyiceberg.table.update.snapshot import ExpireSnapshots, _FastAppendFiles, _OverwriteFiles
 from pyiceberg.typedef import Record
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[D
     if new and table.metadata.name_mapping() is None:
         # Added files have no field ids: their columns are known by name.
         mapping = table.schema().name_mapping.model_dump_json()
-        with table.transaction() as transaction:
+        with _Transaction(table) as transaction:
             transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
-    with table.transaction() as transaction:
+    with _Transaction(table) as transaction:
         if deleted:
             producer: Any = _Exchange(Operation.OVERWRITE if new else Operation.DELETE, transaction, table.io)
         else:
@@ -62,6 +63,24 @@ def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[D
                 producer.append_data_file(file)
             for file in deleted:
                 producer.delete_data_file(file)
+
+
+def expire(table: Table, snapshot_ids: Sequence[int]) -> None:
+    """Forgets these snapshots in one commit; a ValueError where one of them is not there."""
+    ExpireSnapshots(_Transaction(table, autocommit=True)).by_ids(list(snapshot_ids)).commit()
+
+
+class _Transaction(Transaction):
+    """A transaction that copies the table's metadata once for each of its changes, and not at every look."""
+
+    _seen: tuple[Any, Any, TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        of = self._table.metadata, self._updates
+        if self._seen is None or self._seen[0] is not of[0] or self._seen[1] is not of[1]:
+            self._seen = (*of, super().table_metadata)
+        return self._seen[2]
 
 
 def _entry(file: NewFile, partition_spec: int) -> DataFile:

@@ -45,7 +45,14 @@ def as_type(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     """The same values as another type, with runs or without."""
     if column.type == type_:
         return column
+    if is_runs(type_) and pa.types.is_dictionary(column.type):
+        return pa.chunked_array([_runs_of_words(chunk) for chunk in column.chunks], type_)
     plain = pc.run_end_decode(column) if is_runs(column.type) else column
     if not is_runs(type_):
         return plain.cast(type_)
     return pc.run_end_encode(plain.cast(type_.value_type), run_end_type=type_.run_end_type)
+
+
+def _runs_of_words(words: pa.DictionaryArray) -> pa.RunEndEncodedArray:
+    numbers = pc.run_end_encode(words.indices, run_end_type=pa.int32())
+    return pa.RunEndEncodedArray.from_arrays(numbers.run_ends, words.dictionary.take(numbers.values))

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake.checksum import checksum
+from alphaswarm_rl.lake.parquet_writer import ParquetWriter
 from alphaswarm_rl.lake.run_ends import as_type, distinct_parts
-from alphaswarm_rl.lake.run_parquet import RunParquetWriter
-from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, in_runs, write_schema
+from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, write_schema
 
 _FOOTER = b"alphaswarm_rl"
 _OPEN = ".open-"
@@ -38,8 +38,9 @@ ROW_GROUP = 131_072
 _GROUP_BYTES = 32_000_000
 #: Rows that a merge reads at once.
 _READ = 32_768
-#: Level 1 makes smaller files and takes more time than the training that is recorded shall give.
-_ZSTD_LEVEL = -20
+#: zstd's levels for floating-point numbers and for everything else. Higher ones make smaller files, and take more time
+#: than the training that is recorded shall give.
+_ZSTD_LEVELS = (-500, -20)
 #: Columns by which readers skip row groups. Not of strings: a file has one run and one phase, as its place tells, and
 #: such statistics take long.
 _STATISTICS = ("env_idx", "episode", "step", "ts")
@@ -165,6 +166,8 @@ class Segment:
     facts: Facts
     #: Its rows, where they are still at hand.
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
+    #: The memory that these take.
+    rows_bytes: int = field(default=0, compare=False, repr=False)
 
 
 class SegmentWriter:
@@ -201,7 +204,8 @@ class SegmentWriter:
         """Writes the footer, and gives the file its name when it is safely on disk."""
         self.facts = replace(self.facts, timesteps=timesteps)
         # A small one will be merged with its neighbours, and read for that unless it is still here.
-        rows = pa.concat_tables(self._waiting) if self._waiting_rows == self.facts.rows > 0 else None
+        small = self._waiting_rows == self.facts.rows > 0
+        rows, rows_bytes = (pa.concat_tables(self._waiting), self._waiting_bytes) if small else (None, 0)
         try:
             self._encode()
             self._writer.add_key_value_metadata({_FOOTER: json.dumps(asdict(self.facts)).encode()})
@@ -216,7 +220,7 @@ class SegmentWriter:
         path = self._folder / str(name)
         self._open.rename(path)
         sync_folder(self._folder)
-        return Segment(path, name, self.facts, rows)
+        return Segment(path, name, self.facts, rows, rows_bytes)
 
     def abandon(self) -> None:
         """Leaves nothing of it."""
@@ -367,22 +371,5 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _parquet_writer(file: Any, kind: Kind) -> pq.ParquetWriter | RunParquetWriter:
-    schema = write_schema(kind)
-    if in_runs(kind):
-        return RunParquetWriter(file, schema, level=_ZSTD_LEVEL, statistics=_STATISTICS)
-    names = set(schema.names)
-    # Many numbers come from networks: half of their bytes are zeros, which compress to nothing side by side.
-    floats = [field.name for field in schema if pa.types.is_floating(field.type)]
-    floats += [f"{field.name}.list.element" for field in schema if pa.types.is_list(field.type)]
-    encodings = dict.fromkeys(floats, "BYTE_STREAM_SPLIT")
-    return pq.ParquetWriter(
-        file,
-        schema,
-        compression="zstd",
-        compression_level=_ZSTD_LEVEL,
-        use_dictionary=[name for name in REPEATED if name in names],
-        column_encoding=encodings,
-        write_statistics=[name for name in _STATISTICS if name in names],
-        store_schema=False,
-    )
+def _parquet_writer(file: BinaryIO, kind: Kind) -> ParquetWriter:
+    return ParquetWriter(file, write_schema(kind), levels=_ZSTD_LEVELS, statistics=_STATISTICS)

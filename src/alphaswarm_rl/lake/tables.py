@@ -70,8 +70,9 @@ COLUMNS: dict[Kind, tuple[tuple[str, pa.DataType], ...]] = {
     ),
 }
 
-#: Strings of which a file has few different ones.
+#: Strings of which a file has few different ones, and those of them that are the same in all its rows.
 REPEATED = ("run_id", "spec_hash", "phase", "term_name")
+_CONSTANT = ("run_id", "spec_hash", "phase")
 
 #: What every row has. In the tables all columns are optional, so that more can be added.
 NEVER_NULL = frozenset(
@@ -107,8 +108,8 @@ def arrow_schema(kind: Kind) -> pa.Schema:
 def write_schema(kind: Kind) -> pa.Schema:
     """The columns as the writer gets them: what repeats is said once, and what is there in every row declared so.
 
-    Strings that repeat come as dictionaries. An action log has many rows for every step, and the same key in all of
-    them: it comes in runs.
+    What is the same in many rows comes in runs: whose rows they are, and of an action log, which has many rows for
+    every step, the whole key. Other strings that repeat come as dictionaries.
     """
     return pa.schema(
         [
@@ -119,14 +120,9 @@ def write_schema(kind: Kind) -> pa.Schema:
 
 
 def _write_type(kind: Kind, name: str, type_: pa.DataType) -> pa.DataType:
-    if in_runs(kind):
-        return run_type(type_) if (name, type_) in _KEY else type_
+    if name in _CONSTANT or (kind == "action_logs" and (name, type_) in _KEY):
+        return run_type(type_)
     return pa.dictionary(pa.int32(), type_) if name in REPEATED else type_
-
-
-def in_runs(kind: Kind) -> bool:
-    """Whether rows of that kind repeat their key many times."""
-    return kind == "action_logs"
 
 
 def iceberg_schema(kind: Kind) -> Schema:

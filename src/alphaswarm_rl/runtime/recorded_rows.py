@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from alphaswarm_rl.lake.hashing64 import row_hashes, write_row_hashes
-from alphaswarm_rl.lake.run_ends import is_runs, repeated
+from alphaswarm_rl.lake.run_ends import repeated
 from alphaswarm_rl.lake.tables import write_schema
+from alphaswarm_rl.runtime.recorded_steps import Column, Steps, flat
 
 Array = np.ndarray[Any, Any]
 
@@ -21,43 +22,6 @@ Array = np.ndarray[Any, Any]
 _TOLD = ("portfolio_value", "drawdown", "cash", "reward_terms")
 _NOT_INFO = ("final_obs", "final_info", "final_infos", "env_infos", "episode")
 _TIME = pa.timestamp("us", tz="UTC")
-
-
-@dataclass
-class Steps:
-    """Steps of all environments, one after the other; each entry is the batch of one step.
-
-    Attributes:
-        first: Steps of the batch that came before.
-    """
-
-    first: int
-    actions: list[Any] = field(default_factory=list)
-    rewards: list[Any] = field(default_factory=list)
-    terminated: list[Any] = field(default_factory=list)
-    truncated: list[Any] = field(default_factory=list)
-    infos: list[Mapping[str, Any]] = field(default_factory=list)
-    observations: list[Any] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-    log_probs: list[Any] = field(default_factory=list)
-    #: Hashes of the observations, once they are known.
-    hashes: list[Array] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.rewards)
-
-    def hash_observations(self, *, keep: bool) -> None:
-        """Computes the hashes that are not known yet, and lets the observations go unless they are kept."""
-        if not self.hashes:
-            self.hashes = list(_hashes(self.observations))
-        if not keep:
-            self.observations = []
-
-    def split(self, count: int) -> tuple[Steps, Steps]:
-        """The first `count` steps, and the others."""
-        parts = {name: (its[:count], its[count:]) for name, its in vars(self).items() if isinstance(its, list)}
-        before = Steps(self.first, **{name: part[0] for name, part in parts.items()})
-        return before, Steps(self.first + count, **{name: part[1] for name, part in parts.items()})
 
 
 @dataclass(frozen=True)
@@ -92,23 +56,25 @@ def tables_of(
         flat = np.ascontiguousarray(array).reshape(n * count, *array.shape[2:])
         return flat if everything else flat[rows]
 
-    account = steps.infos[0] if "portfolio_value" in steps.infos[0] else None
-    said = [] if account is not None else _said(steps, n, rows)
-    times = _stacked(steps.infos, "timestamp")
+    def told(name: str) -> Array | None:
+        column = steps.account.get(name)
+        return None if column is None or len(column) != count else chosen(column.batched())
+
+    said = [] if steps.account else _said(steps, n, rows)
     common = {
         "env_idx": chosen(np.repeat(np.arange(n, dtype=np.int32), count).reshape(n, count)),
         "episode": chosen(episodes),
         "step": chosen(numbers),
-        "ts": None if times is None else chosen(times),
+        "ts": _moments(told("timestamp")),
     }
-    actions = chosen(_flat(steps.actions))
-    terminated, truncated = chosen(batched(steps.terminated)), chosen(batched(steps.truncated))
+    actions = chosen(np.ascontiguousarray(steps.actions.flat(), np.float64))
+    terminated, truncated = chosen(steps.terminated.batched()), chosen(steps.truncated.batched())
     found = {
         "trajectories": {
             **common,
-            "obs_hash": chosen(batched(steps.hashes)),
-            "action": _lists(actions.astype(np.float64, copy=False)),
-            "reward": chosen(batched(steps.rewards)),
+            "obs_hash": chosen(steps.hashes.batched()),
+            "action": _lists(actions),
+            "reward": chosen(steps.rewards.batched()),
             "value": _decided(steps.values, count, chosen),
             "log_prob": _decided(steps.log_probs, count, chosen),
             "terminated": terminated,
@@ -121,25 +87,18 @@ def tables_of(
     if components:
         found["action_logs"] = {
             **{name: None if its is None else repeated(_array(its), components) for name, its in common.items()},
-            "asset_idx": np.tile(np.arange(components, dtype=np.int32), len(rows)),
-            "action_value": actions.reshape(-1).astype(np.float64, copy=False),
+            "asset_idx": _cycle(components, len(rows)),
+            "action_value": actions.reshape(-1),
         }
-    if account is not None:
-        money = {name: _stacked(steps.infos, name) for name in ("portfolio_value", "drawdown", "cash")}
-        found["equity_curves"] = {
-            **common,
-            **{name: None if array is None else chosen(array) for name, array in money.items()},
-        }
+    if steps.account:
+        found["equity_curves"] = {**common, **{name: told(name) for name in ("portfolio_value", "drawdown", "cash")}}
     elif any(its and "portfolio_value" in its for its in said):
         found["equity_curves"] = _told(common, said, ("portfolio_value", "drawdown", "cash"))
-    terms = steps.infos[0].get("reward_terms")
     if any(its and "reward_terms" in its for its in said):
         found["reward_decomposition"] = _told_terms(common, said)
-    elif terms:
-        names = list(terms)
-        contributions = np.stack(
-            [chosen(batched([info["reward_terms"][name] for info in steps.infos])) for name in names], axis=1
-        )
+    elif steps.terms:
+        names = list(steps.terms)
+        contributions = np.stack([chosen(steps.terms[name].batched()) for name in names], axis=1)
         found["reward_decomposition"] = {
             **{name: None if its is None else np.repeat(its, len(names)) for name, its in common.items()},
             "term_name": _words(np.tile(np.arange(len(names), dtype=np.int32), len(rows)), names),
@@ -156,11 +115,7 @@ def _table(kind: Any, key: RowKey, columns: Mapping[str, Any]) -> pa.Table:
     for place in schema:
         column = columns.get(place.name)
         if place.name in constants:
-            word = constants[place.name]
-            one = (
-                repeated(pa.array([word]), count) if is_runs(place.type) else _words(np.zeros(count, np.int32), [word])
-            )
-            arrays.append(one)
+            arrays.append(repeated(pa.array([constants[place.name]]), count))
         elif column is None:
             arrays.append(pa.nulls(count, place.type))
         else:
@@ -182,98 +137,38 @@ def _lists(numbers: Array) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets[: len(numbers) + 1]), pa.array(numbers.reshape(-1)))
 
 
-def batched(batches: Sequence[Any]) -> Array:
-    """Environment after environment, (n, S, ...)."""
-    joined = _joined(batches)
-    return joined.reshape(len(batches), len(batches[0]), *joined.shape[1:]).swapaxes(0, 1)
-
-
-def _joined(batches: Sequence[Any]) -> Array:
-    """Step after step on this side of the bus, (S * n, ...)."""
-    if hasattr(batches[0], "detach"):
-        import torch
-
-        together: Array = torch.cat(tuple(batches)).detach().cpu().numpy()
-        return together
-    return np.concatenate(batches)
-
-
-def _stacked(infos: Sequence[Mapping[str, Any]], name: str) -> Array | None:
-    if any(name not in info for info in infos):
+def _moments(times: Array | None) -> Array | None:
+    """In microseconds: on a GPU they are in nanoseconds, and elsewhere in whatever the panel has."""
+    if times is None:
         return None
-    array = batched([info[name] for info in infos])
-    if name == "timestamp":
-        # In nanoseconds on a GPU, and in whatever the panel has elsewhere.
-        array = (array.astype("datetime64[ns]") if array.dtype.kind in "iu" else array).astype("datetime64[us]")
-    return array
+    return (times.astype("datetime64[ns]") if times.dtype.kind in "iu" else times).astype("datetime64[us]")
+
+
+@lru_cache(maxsize=4)
+def _cycle(components: int, rows: int) -> pa.Array:
+    """The number of each component in each row; blocks are as large as each other, and share it."""
+    return pa.array(np.tile(np.arange(components, dtype=np.int32), rows))
 
 
 def _as_numpy(array: Any) -> Array:
     return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
 
 
-def _leaves(batch: Any) -> list[Any]:
-    if isinstance(batch, Mapping):
-        return [leaf for name in sorted(batch) for leaf in _leaves(batch[name])]
-    if isinstance(batch, tuple | list):
-        return [leaf for part in batch for leaf in _leaves(part)]
-    return [batch]
-
-
-def _flat(batches: Sequence[Any]) -> Array:
-    """Batches of any numbers as (n, S, k)."""
-    parts = [batched(leaves) for leaves in zip(*map(_leaves, batches), strict=True)]
-    parts = [part.reshape(*part.shape[:2], -1) for part in parts]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
-
-
-def _hashes(observations: Sequence[Any]) -> Array:
-    """A hash of each observation, (S, n): of its bytes, part after part in the order of their names."""
-    parts = [_part_hashes(leaves) for leaves in zip(*map(_leaves, observations), strict=True)]
-    if len(parts) == 1:
-        return parts[0]
-    return row_hashes(np.stack([part.reshape(-1) for part in parts], axis=1)).reshape(len(observations), -1)
-
-
-def are_here(observations: Any) -> bool:
-    """Whether a batch of observations is on this side of the bus."""
-    return not any(hasattr(leaf, "detach") for leaf in _leaves(observations))
-
-
-def hashes_of(observations: Any) -> Array:
-    """A hash of each observation of one batch, (n,)."""
-    if type(observations) is np.ndarray:
-        return row_hashes(observations)
-    found: Array = _hashes([observations])[0]
-    return found
-
-
-def _part_hashes(batches: Sequence[Any]) -> Array:
-    """(S, n)."""
-    if hasattr(batches[0], "detach"):
-        return row_hashes(_joined(batches)).reshape(len(batches), -1)
-    # Batch by batch: putting them together first would copy what is by far the most.
-    found = np.empty((len(batches), len(batches[0])), np.int64)
-    for batch, out in zip(batches, found, strict=True):
-        write_row_hashes(np.asarray(batch), out)
-    return found
-
-
-def _decided(batches: list[Any], count: int, chosen: Any) -> Array | None:
-    if len(batches) != count:
+def _decided(column: Column, count: int, chosen: Any) -> Array | None:
+    if len(column) != count:
         return None
-    numbers: Array = chosen(batched(batches)).reshape(-1)
+    numbers: Array = chosen(column.batched()).reshape(-1)
     return numbers.astype(np.float64)
 
 
 def _seen(steps: Steps, n: int, chosen: Any, ended: Array) -> dict[str, pa.ListArray]:
     """What the agent saw, and the last sight of episodes that ended."""
-    seen = chosen(_flat(steps.observations).astype(np.float32))
+    seen = chosen(steps.observations.flat().astype(np.float32))
     blank = np.zeros((n, seen.shape[1]), np.float32)
     last = chosen(
         np.stack(
             [
-                _flat([info["final_obs"]])[:, 0].astype(np.float32) if "final_obs" in info else blank
+                flat([info["final_obs"]])[:, 0].astype(np.float32) if "final_obs" in info else blank
                 for info in steps.infos
             ],
             axis=1,
@@ -297,7 +192,7 @@ def _said(steps: Steps, n: int, rows: Array) -> list[dict[str, Any]]:
         }
         if not (shared or each or final):
             continue
-        ended = steps.terminated[place] | steps.truncated[place]
+        ended = steps.terminated.steps()[place] | steps.truncated.steps()[place]
         for index in range(n):
             its = found[index * len(steps) + place]
             source = final if ended[index] else each

@@ -1,8 +1,8 @@
 """The recorder: takes in the steps of a run while it goes on, and writes them from a thread of its own.
 
-The loop hashes observations and appends to lists. When a block of steps is full it goes to the writer, who numbers
-episodes, makes rows and hands them to the trajectory store. The loop stands aside for that moment, and waits where the
-writer does not keep up: memory is bounded, and nothing is dropped.
+The loop hashes observations and copies everything else. When a block of steps is full it goes to the writer, who
+numbers episodes, makes rows and hands them to the trajectory store. The loop stands aside for that moment, and waits
+where the writer does not keep up: memory is bounded, and nothing is dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import OpenStore
 from alphaswarm_rl.runtime.numbering import Numbering
-from alphaswarm_rl.runtime.recorded_rows import RowKey, Steps, are_here, batched, hashes_of, tables_of
+from alphaswarm_rl.runtime.recorded_rows import RowKey, tables_of
+from alphaswarm_rl.runtime.recorded_steps import Steps, are_here, hashes_of
 
 #: Blocks that wait for the writer; with the one being filled and the one being written they share the memory.
 _WAITING = 2
@@ -138,7 +139,7 @@ class PhaseRecorder:
         self._observations = observations
         self._holds = holds
         self._released = first
-        self._steps = Steps(first)
+        self._steps = Steps(first, block)
         self._seen: Any = None
         self._hashes_here = False
         self._held: list[Steps] = []
@@ -167,19 +168,19 @@ class PhaseRecorder:
     ) -> None:
         """Takes in one step of all; `observation` is what they show after it."""
         steps = self._steps
-        if len(steps.rewards) >= self._block:
+        if len(steps) >= self._block:
             # Not earlier: what the agent thought of the last step is told after it.
             self.flush()
             steps = self._steps
-        steps.actions.append(actions.copy() if isinstance(actions, np.ndarray) else _copied(actions))
+        steps.actions.append(actions if type(actions) is np.ndarray else _copied(actions))
         if self._hashes_here:
             steps.hashes.append(hashes_of(self._seen))
         else:
             steps.observations.append(self._seen)
-        steps.rewards.append(rewards)
+        steps.tell(infos, keep=self._observations)
         steps.terminated.append(terminated)
         steps.truncated.append(truncated)
-        steps.infos.append(infos)
+        steps.rewards.append(rewards)
         self._seen = observation
 
     def decided(self, values: Any, log_probs: Any) -> None:
@@ -197,14 +198,14 @@ class PhaseRecorder:
         if self._steps.first <= released:
             self._steps, _ = self._steps.split(released - self._steps.first)
         else:
-            self._steps = Steps(released)
+            self._steps = Steps(released, self._block)
             self._writer.submit(lambda: self._cut(released))
         self.flush()
 
     def flush(self) -> None:
         """Hands what there is to the writer."""
         steps, released = self._steps, self._released
-        self._steps = Steps(steps.first + len(steps))
+        self._steps = Steps(steps.first + len(steps), self._block)
         if len(steps):
             self._writer.lend(lambda: self._take(steps, released))
         elif self._holds:
@@ -235,7 +236,7 @@ class PhaseRecorder:
         self._store.deliver()
 
     def _put(self, steps: Steps) -> None:
-        ended = np.ascontiguousarray(batched(steps.terminated) | batched(steps.truncated))
+        ended = np.ascontiguousarray(steps.terminated.batched() | steps.truncated.batched())
         episodes, numbers, kept = self._numbering.take(ended)
         if self._episodes is not None:
             kept &= episodes < self._episodes

@@ -225,8 +225,8 @@ class SegmentedStore(ABC):
 
     def _bounded(self, segment: Segment) -> Segment:
         """The segment, with its rows only while those at hand are few."""
-        at_hand = sum(its.rows.nbytes for its in (*self._pending, segment) if its.rows is not None)
-        return segment if at_hand <= _AT_HAND_BYTES else replace(segment, rows=None)
+        at_hand = sum(its.rows_bytes for its in (*self._pending, segment))
+        return segment if at_hand <= _AT_HAND_BYTES else replace(segment, rows=None, rows_bytes=0)
 
     def _writing(self) -> Any:
         what = f"steps of run {self.run_id}"

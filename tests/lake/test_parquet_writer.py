@@ -1,4 +1,4 @@
-"""Files that are written in runs read like any other Parquet file."""
+"""Files of our own writer read like any other Parquet file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alphaswarm_rl.lake.checksum import checksum
+from alphaswarm_rl.lake.parquet_writer import ParquetWriter
 from alphaswarm_rl.lake.run_ends import as_type, repeated, run_type, runs
-from alphaswarm_rl.lake.run_parquet import RunParquetWriter
 from alphaswarm_rl.lake.segments import fitted
 from alphaswarm_rl.lake.tables import arrow_schema, write_schema
 
@@ -64,7 +64,7 @@ def plain(rows: pa.Table) -> pa.Table:
 def written(groups: list[pa.Table]) -> bytes:
     """A file with one row group for each."""
     file = io.BytesIO()
-    with RunParquetWriter(file, _SCHEMA, level=-20, statistics=_STATISTICS) as writer:
+    with ParquetWriter(file, _SCHEMA, levels=(-500, -20), statistics=_STATISTICS) as writer:
         for rows in groups:
             writer.write_table(rows)
         writer.add_key_value_metadata({b"who": b"me"})
@@ -98,6 +98,101 @@ def test_what_is_written_is_read(groups: list[tuple[list[Any], int]]) -> None:
             if name in _STATISTICS and (its := plain(rows)[name].drop_null()).length():
                 ordered = sorted(its.to_pylist())
                 assert (column.statistics.min, column.statistics.max) == (ordered[0], ordered[-1])
+
+
+_MORE = pa.schema(
+    [
+        pa.field("truth", pa.bool_(), nullable=False),
+        pa.field("doubt", pa.bool_()),
+        pa.field("text", pa.string()),
+        pa.field("term", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        pa.field("single", pa.float32()),
+        pa.field("large", pa.int64()),
+        pa.field("doubles", pa.list_(pa.float64())),
+        pa.field("singles", pa.list_(pa.float32())),
+    ]
+)
+_REAL = st.floats(allow_nan=False)
+_ROW_OF_MORE = st.tuples(
+    st.booleans(),
+    st.none() | st.booleans(),
+    st.none() | st.text(st.characters(exclude_categories=("Cs",)), max_size=300),
+    st.sampled_from(["pnl", "cost", "drawdown", ""]),
+    st.none() | st.floats(allow_nan=False, width=32),
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.lists(_REAL, max_size=40),
+    st.none() | st.lists(st.floats(allow_nan=False, width=32), max_size=3),
+)
+
+
+def of_more(rows: list[tuple[Any, ...]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(_MORE)
+    return pa.table(
+        [pa.array(list(column), field.type) for column, field in zip(columns, _MORE, strict=True)], schema=_MORE
+    )
+
+
+def written_more(groups: list[pa.Table]) -> bytes:
+    file = io.BytesIO()
+    with ParquetWriter(file, _MORE, levels=(-500, -20), statistics=("large",)) as writer:
+        for rows in groups:
+            writer.write_table(rows)
+    return file.getvalue()
+
+
+def without_dictionaries(rows: pa.Table) -> pa.Table:
+    return rows.set_column(3, "term", rows["term"].cast(pa.string()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.lists(_ROW_OF_MORE, min_size=1, max_size=12), st.integers(0, 12), st.sampled_from([1, 2, 90])),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_every_kind_of_column_is_read(groups: list[tuple[list[Any], int, int]]) -> None:
+    # Of several chunks, the first of which is part of a larger one.
+    tables = [
+        pa.concat_tables([of_more(rows).slice(min(cut, len(rows) - 1)), *[of_more(rows)] * times])
+        for rows, cut, times in groups
+    ]
+    data = written_more(tables)
+    expected = without_dictionaries(pa.concat_tables(tables))
+    found = pq.read_table(io.BytesIO(data))
+    assert found.cast(expected.schema).equals(expected)
+    footer = pq.read_metadata(io.BytesIO(data))
+    for number, rows in enumerate(tables):
+        numbers = [value for value in rows["large"].to_pylist() if value is not None]
+        statistics = footer.row_group(number).column(5).statistics
+        assert statistics.null_count == rows["large"].null_count
+        if numbers:
+            assert (statistics.min, statistics.max) == (min(numbers), max(numbers))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 30])
+def test_duckdb_reads_lists(tmp_path: Path, length: int) -> None:
+    rows = of_more(
+        [
+            (
+                step % 3 == 0,
+                None,
+                f"ä{step}" if step % 2 else None,
+                "pnl" if step % 2 else "cost",
+                None if step % 5 == 0 else step / 4,
+                step,
+                None if step % 7 == 0 else [step + k / 4 for k in range(length)],
+                None,
+            )
+            for step in range(500)
+        ]
+    )
+    (tmp_path / "file.parquet").write_bytes(written_more([rows, rows.slice(0, 99)]))
+    found = duckdb.sql(f"FROM '{tmp_path / 'file.parquet'}'").to_arrow_table()
+    expected = without_dictionaries(pa.concat_tables([rows, rows.slice(0, 99)]))
+    for name in expected.column_names:
+        assert found[name].cast(expected[name].type).to_pylist() == expected[name].to_pylist(), name
 
 
 @pytest.mark.parametrize("times", [1, 30])
