@@ -84,6 +84,8 @@ def test_show(rl, registry, three):
     assert shown["model"]["sha256"] == three[2].sha256
     assert shown["model"]["scope"] == CARTPOLE.short
     assert shown["aliases"] == ["champion"]
+    assert [row["aliases"] for row in rl("models", "list", "--json").json if row["aliases"]] == [["champion"]]
+    assert "champion" in rl("models", "list").out
     assert shown["evaluation"]["mean_reward"] == 120.0
     assert shown["validation"]["passed"] is True
     text = rl("models", "show", three[2].id).out

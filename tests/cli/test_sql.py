@@ -86,6 +86,7 @@ def test_sql_says_when_there_is_more(rl, lake):
         ("FROM rl_trajectory", "rl_trajectory"),
         ("SELECT 1; SELECT 2", "not 2"),
         ("", "not 0"),
+        ("FROM 'nowhere.csv'", "nowhere.csv"),
     ],
 )
 def test_a_mistake_in_sql_is_an_error_that_names_the_views(rl, statement, word):
@@ -115,6 +116,14 @@ def test_sql_only_reads(rl, tmp_path, statement):
     assert answer.code == 2
     assert "rl sql only reads" in answer.err
     assert not (tmp_path / "work" / "written").exists()
+
+
+def test_a_pivot_names_its_values(rl, lake):
+    record(lake)
+    answer = rl("sql", "PIVOT rl_trajectories ON phase USING sum(reward)")
+    assert answer.code == 2
+    assert "IN (...)" in answer.err
+    assert rl("sql", "PIVOT rl_trajectories ON phase IN ('train') USING sum(reward)").code == 0
 
 
 def test_sql_explains_and_describes(rl, lake):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alphaswarm_rl.runtime.recorded_steps import Column, Steps
+from alphaswarm_rl.runtime.recorded_steps import Column, Steps, hashes_of
 
 
 def filled(batches):
@@ -82,3 +82,17 @@ def test_infos_that_begin_without_an_account_are_kept_as_they_are():
         steps.rewards.append(np.array([0.0]))
     assert steps.account == {}
     assert steps.infos == [{}, infos(1.0)]
+
+
+@pytest.mark.parametrize("here", [np.asarray, torch.as_tensor], ids=["here", "on a device"])
+def test_observations_of_a_part_are_hashed_too(here):
+    steps = Steps(0, 4)
+    seen = [np.arange(6, dtype=np.float32).reshape(2, 3) + step for step in range(3)]
+    for observation in seen:
+        steps.observations.append(here(observation))
+        steps.rewards.append(np.zeros(2))
+    part, _ = steps.split(2)
+    part.hash_observations(keep=False)
+    expected = np.stack([hashes_of(observation) for observation in seen[:2]], axis=1)
+    np.testing.assert_array_equal(part.hashes.batched(), expected)
+    assert len(part.observations) == 0

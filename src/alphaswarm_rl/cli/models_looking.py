@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,9 @@ def list_models(
             scope=None if scope is None else registry.scope(scope),
             archived=archived,
         )
-    session.answer([described(row) for row in found], _table(found) if found else ["there are no such models"])
+        aliases = registry.all_aliases()
+    document = [{**described(row), "aliases": aliases.get(row.id, [])} for row in found]
+    session.answer(document, _table(found, aliases) if found else ["there are no such models"])
 
 
 @verb("show", table=registry_options())
@@ -184,9 +186,10 @@ def verdicts(row: ValidationRow) -> list[str]:
     return [f"model {row.model_id} {word} the gates of profile {row.profile!r}", *table]
 
 
-def _table(rows: Sequence[ModelRow]) -> list[str]:
+def _table(rows: Sequence[ModelRow], aliases: Mapping[int, Sequence[str]]) -> list[str]:
+    numbers = ("STEPS", "LOWER BOUND", "MEAN", "STD", "EPISODES")
     return columns(
-        ("ID", "ENV", "ALGORITHM", "STEPS", "LOWER BOUND", "MEAN", "STD", "EPISODES", "VALIDATED", "STATUS", "SCOPE"),
+        ("ID", "ENV", "ALGORITHM", *numbers, "VALIDATED", "STATUS", "ALIASES", "SCOPE"),
         [
             (
                 row.id,
@@ -199,6 +202,7 @@ def _table(rows: Sequence[ModelRow]) -> list[str]:
                 row.eval_episodes,
                 row.validated,
                 f"{row.deployment_status}{', protected' if row.protected else ''}",
+                ", ".join(aliases.get(row.id, ())) or None,
                 row.scope.short,
             )
             for row in rows

@@ -47,6 +47,7 @@ def sql(session: Session, statement: str, limit: int) -> None:
     """
     import duckdb
 
+    from alphaswarm_rl.lake.catalog import Lake
     from alphaswarm_rl.lake.views import ensure_duckdb_views
 
     # No extension is ever fetched or loaded.
@@ -59,8 +60,12 @@ def sql(session: Session, statement: str, limit: int) -> None:
             _register_named_runs(session, connection, statement)
             names, rows = fetch(connection, statement, limit + 1)
         except duckdb.IOException as error:
+            reason = _first_line(error)
+            ours = Lake(session.settings).warehouse.removeprefix("file://")
+            if "No files found" in reason and ours not in reason:  # the statement names a file itself
+                raise DataError("the SQL statement", reason, _VIEWS) from error
             raise LakeError(
-                "the recorded steps", _first_line(error), "See which files are damaged with: rl lake verify."
+                "the recorded steps", reason, "See which files are damaged with: rl lake verify."
             ) from error
         except duckdb.Error as error:
             raise DataError("the SQL statement", _first_line(error), _VIEWS) from error
@@ -97,6 +102,9 @@ def _refuse_writing(connection: DuckDBPyConnection, statement: str) -> None:
             kinds = _kinds(connection, _EXPLAIN.sub("", statement, count=1))
         except duckdb.ParserException:
             kinds = ["UNKNOWN"]
+    if kinds == ["MULTI"]:
+        why = "a PIVOT without values takes several statements"
+        raise DataError("the SQL statement", why, "Name its values: PIVOT ... ON column IN (...).")
     if kinds != ["SELECT"]:
         why = "rl sql only reads" if len(kinds) == 1 else f"rl sql takes one statement, not {len(kinds)}"
         raise DataError("the SQL statement", why, f"Give one SELECT. {_VIEWS}")

@@ -161,6 +161,14 @@ def by_alias(connection: Connection, alias: str, scope: Scope | None) -> ModelRo
     return found[0]
 
 
+def all_aliases(connection: Connection) -> dict[int, list[str]]:
+    """The aliases of every model that has one."""
+    found: dict[int, list[str]] = {}
+    for row in connection.execute(select(aliases.c.model_id, aliases.c.alias).order_by(aliases.c.alias)):
+        found.setdefault(row.model_id, []).append(row.alias)
+    return found
+
+
 def aliases_of(connection: Connection, model_id: int) -> list[str]:
     """The aliases of a model."""
     statement = select(aliases.c.alias).where(aliases.c.model_id == model_id).order_by(aliases.c.alias)

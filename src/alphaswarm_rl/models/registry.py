@@ -249,6 +249,11 @@ class ModelRegistry:
         with read(self.engine) as connection:
             return queries.aliases_of(connection, model_id)
 
+    def all_aliases(self) -> dict[int, Names]:
+        """The aliases of every model that has one."""
+        with read(self.engine) as connection:
+            return queries.all_aliases(connection)
+
     def by_alias(self, alias: str, scope: Scope | None = None) -> ModelRow:
         """The model that an alias names; a ModelError where there is none, or one in several scopes."""
         with read(self.engine) as connection:

@@ -34,6 +34,17 @@ class Column:
         self._dtype: Any = None
         self._list: list[Any] = []
 
+    @classmethod
+    def of(cls, steps: list[Any] | Array) -> Column:
+        """A column of these steps; nothing more is added to it."""
+        column = cls(0)
+        column._count = len(steps)
+        if isinstance(steps, list):
+            column._list = steps
+        else:
+            column._array = steps
+        return column
+
     def __len__(self) -> int:
         return self._count
 
@@ -57,17 +68,7 @@ class Column:
 
     def split(self, count: int) -> tuple[Column, Column]:
         """The first `count` steps and the others; nothing more is added to them."""
-        return self._part(slice(0, count)), self._part(slice(count, self._count))
-
-    def _part(self, which: slice) -> Column:
-        part = Column(0)
-        its = self.steps()[which]
-        part._count = len(its)
-        if self._array is None:
-            part._list = list(its)
-        else:
-            part._array = np.asarray(its)
-        return part
+        return Column.of(self.steps()[:count]), Column.of(self.steps()[count:])
 
     def batched(self) -> Array:
         """Environment after environment on this side of the bus, (n, S, ...)."""
@@ -132,8 +133,7 @@ class Steps:
     def hash_observations(self, *, keep: bool) -> None:
         """Computes the hashes that are not known yet, and lets the observations go unless they are kept."""
         if not self.hashes:
-            for hashes in _hashes(list(self.observations.steps())):
-                self.hashes.append(hashes)
+            self.hashes = Column.of(_hashes(list(self.observations.steps())))
         if not keep:
             self.observations = Column(0)
 
