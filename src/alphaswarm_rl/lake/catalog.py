@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,8 @@ from alphaswarm_rl.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
-    from pyiceberg.manifest import DataFile
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestFile, PartitionFieldSummary
     from pyiceberg.table import Table
 
 #: How often a commit is tried at most, the longest wait between two tries, and for another process to be done.
@@ -264,22 +265,45 @@ def of_run(run_id: str) -> Any:
 
 
 def files_of(table: Table, run_id: str | None = None) -> list[LakeFile]:
-    """The files of a loaded table, or of one run in it."""
-    from pyiceberg.expressions import AlwaysTrue
+    """The files of a loaded table, or of one run in it.
 
-    if table.current_snapshot() is None:
+    Read from the manifests that can have them: pyiceberg's own planning takes several times as long, and recording
+    plans at every commit.
+    """
+    from pyiceberg.utils.concurrent import ExecutorFactory
+
+    snapshot = table.current_snapshot()
+    if snapshot is None:
         return []
-    chosen = AlwaysTrue() if run_id is None else of_run(run_id)
+    wanted = None if run_id is None else run_id.encode()
+    manifests = [
+        manifest
+        for manifest in snapshot.manifests(table.io)
+        if wanted is None or any(_spans(part, wanted) for part in manifest.partitions or ())
+    ]
+    read = partial(_live, io=table.io)
+    found = map(read, manifests) if len(manifests) == 1 else ExecutorFactory.get_or_create().map(read, manifests)
     return [
         LakeFile(
-            location=task.file.file_path,
-            run_id=task.file.partition[0],
-            rows=task.file.record_count,
-            bytes=task.file.file_size_in_bytes,
-            entry=task.file,
+            location=file.file_path,
+            run_id=file.partition[0],
+            rows=file.record_count,
+            bytes=file.file_size_in_bytes,
+            entry=file,
         )
-        for task in table.scan(row_filter=chosen).plan_files()
+        for files in found
+        for file in files
+        if run_id is None or file.partition[0] == run_id
     ]
+
+
+def _spans(part: PartitionFieldSummary, run_id: bytes) -> bool:
+    low, high = part.lower_bound, part.upper_bound
+    return low is not None and high is not None and low <= run_id <= high
+
+
+def _live(manifest: ManifestFile, io: FileIO) -> list[DataFile]:
+    return [entry.data_file for entry in manifest.fetch_manifest_entry(io)]
 
 
 @contextmanager
