@@ -232,11 +232,11 @@ class Filled:
             with duckdb.connect() as connection:
                 # As `rl runs equity` does: the one view that is asked.
                 names = register_run_views(run_id, connection, self.settings, kinds=["equity_curves"])
-                connection.execute(CURVE.format(names["equity_curves"])).to_arrow_table()
+                connection.sql(CURVE.format(names["equity_curves"])).to_arrow_table()
 
         def by_file() -> None:
             with duckdb.connect() as connection:
-                connection.execute(CURVE.format(known)).to_arrow_table()
+                connection.sql(CURVE.format(known)).to_arrow_table()
 
         times = in_turn({"view": by_view, "file": by_file}, rounds)
         return {name: spent * 1000 for name, spent in times.items()}
