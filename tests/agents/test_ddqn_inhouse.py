@@ -332,6 +332,17 @@ def test_the_steps_are_said_once():
         learner_for(World(), replay={"class": "nstep_info"})
 
 
+def test_batches_fit_the_memory():
+    with pytest.raises(ComponentError, match="batch_size 201 is more than the replay's capacity of 200"):
+        learner_for(World(), batch_size=201)
+
+
+def test_a_training_that_ends_before_it_learns_says_so(caplog):
+    env = World()
+    learner_for(env, learning_starts=64).train(env, 64, Hooks())
+    assert "learns nothing: learning_starts is 64" in caplog.text
+
+
 def mean_reward(learner):
     """Of twenty episodes that it plays without drawing."""
     env = cartpole(num_envs=20, seed=7, phase="evaluate")

@@ -72,6 +72,13 @@ def test_it_shows_the_best_trials_and_says_what_to_think_of_them(rl, tuning, tmp
     assert len(rl("tune", tuning(), "--trials", 1, "--json").json["trials"]) == 4
 
 
+def test_a_study_without_one_completed_trial_is_no_success(rl, tuning):
+    diverging = DOCUMENT.replace("class: ppo,", "class: ppo_inhouse,").replace("trials: 3,", "trials: 2,")
+    answer = rl("tune", tuning(diverging.replace("low: 1e-4, high: 1e-2", "low: 1e29, high: 1e30")))
+    assert answer.code == 1
+    assert "2 failed" in answer.out
+
+
 def test_a_dry_run_shows_the_space_and_one_spec_and_runs_nothing(rl, tuning, home):
     answer = rl("tune", tuning(), "--dry-run")
     assert answer.code == 0, answer.err

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from alphaswarm_rl.core.errors import DataError, RunError
+from alphaswarm_rl.ledger.runs import PRUNED
 from alphaswarm_rl.runtime import RLRuntime
 from tests.runtime.conftest import tiny
 from tests.runtime.test_resume import POLICY, halted_run
@@ -32,6 +33,14 @@ def test_latest_passes_over_runs_that_the_verb_cannot_use(settings, ledger, trai
     replayed = RLRuntime.from_run("latest", settings, verb="replay").replay(seed=5)
     assert replayed.parent_run_id == trained.run_id
     assert latest(settings, "replay") == replayed.run_id
+
+
+def test_a_pruned_trial_is_resumed_by_its_id_alone(settings, ledger):
+    stopped = halted_run(tiny(**POLICY), settings)
+    pruned = halted_run(tiny(**POLICY), settings)
+    ledger.update_run(pruned.run_id, halt_reason=f"{PRUNED} validation.mean_reward 1 at step 64")
+    assert latest(settings, "resume") == stopped.run_id
+    assert RLRuntime.from_run(pruned.run_id, settings, verb="resume")._run.id == pruned.run_id
 
 
 def test_a_run_whose_agent_needs_no_checkpoint_can_be_judged(settings):

@@ -493,6 +493,15 @@ def test_the_metrics_are_means_over_episodes_whatever_the_number_of_environments
     assert one["total_return"] != 0
 
 
+@pytest.mark.parametrize("obs", [{"clip_range": 10.0}, {"stack_frames": 3}, {"normalize": "running"}])
+def test_the_metrics_do_not_depend_on_how_observations_are_prepared(settings, obs):
+    plain, prepared = (
+        RLRuntime(constant([1.0, 0.5], **more), settings).evaluate().metrics for more in ({}, {"obs": obs})
+    )
+    assert prepared == plain
+    assert "sharpe" in plain
+
+
 def test_an_account_that_does_nothing_keeps_its_money(settings):
     metrics = RLRuntime(constant([0.0, 0.0]), settings).evaluate().metrics
     for name in (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from alphaswarm_rl.agents.native_configs import EncodedConfig, Layers
 from alphaswarm_rl.core.kinds import Agent
@@ -67,6 +67,13 @@ class DdqnInhouse(Agent):
             if replay.name == "nstep_info":
                 raise ValueError("the agent makes the steps itself: set its n_steps, and name general or prioritized")
             return replay
+
+        @model_validator(mode="after")
+        def _batches_fit_the_memory(self) -> Self:
+            capacity = getattr(self.replay.build().config, "capacity", None)
+            if capacity is not None and capacity < self.batch_size:
+                raise ValueError(f"batch_size {self.batch_size} is more than the replay's capacity of {capacity}")
+            return self
 
     def build(self, request: AgentRequest) -> Learner:
         """The learner itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from alphaswarm_rl.agents.ddqn_inhouse import DdqnInhouse
 
 Array = np.ndarray[Any, Any]
+
+_log = logging.getLogger(__name__)
 
 #: Vector steps between two boundaries; every step is whole here, so this only bounds how often the runtime is asked.
 BOUNDARY_STEPS = 128
@@ -129,6 +132,13 @@ class DdqnLearner:
         replay = self._replay
         assert replay is not None
         refuse_other_autoreset(env)
+        if self._config.learning_starts >= total_timesteps:
+            _log.warning(
+                "%s learns nothing: learning_starts is %d, and the training ends after %d transitions",
+                self._alias,
+                self._config.learning_starts,
+                total_timesteps,
+            )
         if self.observation is None or (self._restored and not goes_on(env)):
             self._begin(env, replay)
         self._restored = False

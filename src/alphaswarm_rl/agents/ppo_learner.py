@@ -19,7 +19,7 @@ from alphaswarm_rl.agents.native_configs import NativeOnPolicyConfig
 from alphaswarm_rl.agents.on_policy_learner import OnPolicyLearner, Rollout
 from alphaswarm_rl.agents.stepping import is_on_device
 from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner
-from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.errors import TrainingDiverged
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import derived_seed, generator
 
@@ -292,7 +292,7 @@ def update_metrics(
     """
     told = dict(zip(STATISTICS, map(float, means), strict=True))
     if not all(map(math.isfinite, told.values())):
-        raise RunError(
+        raise TrainingDiverged(
             f"the update after {steps} gradient steps",
             f"its numbers are not finite any more: {told}",
             "Lower learning_rate or max_grad_norm, and look for rewards or observations that are not finite.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alphaswarm_rl.cli.reporting import HALTED
+from alphaswarm_rl.cli.reporting import BROKEN, HALTED
 from alphaswarm_rl.cli.results import say_spec
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns, shown
@@ -80,6 +80,8 @@ def tune(session: Session, document: Path, trials: int | None, dry_run: bool, wr
     session.answer({**report.as_dict(), **written}, lines)
     if report.halted is not None:
         raise click.exceptions.Exit(HALTED)
+    if report.trials and report.best is None:
+        raise click.exceptions.Exit(BROKEN)
 
 
 def _show(session: Session, plan: Plan) -> None:

@@ -82,6 +82,12 @@ class RunError(AlphaSwarmError):
     """A run that does not exist, or cannot do what is asked in its state."""
 
 
+class TrainingDiverged(RunError):
+    """An agent whose numbers are not finite any more."""
+
+    exit_code = 1
+
+
 class CheckpointError(AlphaSwarmError):
     """A checkpoint that cannot be written, found or trusted."""
 

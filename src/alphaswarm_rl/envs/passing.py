@@ -27,6 +27,11 @@ class WatchedEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = env.observation_space
         self.action_space = env.action_space
 
+    @property
+    def unwrapped(self) -> AnyVectorEnv:
+        """The environment inside all wrappers."""
+        return self.env.unwrapped
+
     def render(self) -> Any:
         """The pictures of the environment inside."""
         return self.env.render()

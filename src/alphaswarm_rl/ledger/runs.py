@@ -20,6 +20,8 @@ from alphaswarm_rl.ledger.tables import specs as specs_table
 
 RESUMABLE = ("interrupted", "halted", "failed")
 ENDED = ("completed", *RESUMABLE)
+#: How the halt reason of a trial begins that its study gave up.
+PRUNED = "pruned:"
 SHORTEST_PREFIX = 4
 
 _HOLDER = ("host", "pid", "process_start", "heartbeat_at")

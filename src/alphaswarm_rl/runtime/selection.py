@@ -9,7 +9,7 @@ from typing import Literal
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, RunError
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.ledger.runs import RESUMABLE
+from alphaswarm_rl.ledger.runs import PRUNED, RESUMABLE
 from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.spec import RLExperimentSpec
 
@@ -154,7 +154,9 @@ def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
 
 
 def _can_go_on(run: RunRow) -> bool:
-    return run.target == "train" and run.status in RESUMABLE and run.checkpoint is not None
+    # A trial that its study gave up is not what anybody means to go on with; by its id it can be.
+    pruned = run.halt_reason is not None and run.halt_reason.startswith(PRUNED)
+    return run.target == "train" and run.status in RESUMABLE and run.checkpoint is not None and not pruned
 
 
 def _can_be_judged(ledger: Ledger, run: RunRow) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger.runs import PRUNED
 from alphaswarm_rl.runtime import RLRuntime, RunFailed, RunResult
 from alphaswarm_rl.runtime.events import Event
 from alphaswarm_rl.settings import Settings
@@ -66,7 +67,7 @@ class ValidationWatch:
         if done >= self._total or not self._trial.should_prune():
             return None
         self.pruned = True
-        return f"pruned: validation.{self._metric} {value:.6g} at step {done} is worse than the median of the trials"
+        return f"{PRUNED} validation.{self._metric} {value:.6g} at step {done} is worse than the median of the trials"
 
 
 def run_trial(study: Study, surroundings: Surroundings) -> RunResult | None:
