@@ -208,6 +208,9 @@ def can_i_use() -> str:
         policies = type_text(cls.Config.model_json_schema()["properties"]["policy_type"], {})
         marks = tuple("yes" if space in cls.action_spaces else "no" for space in spaces)
         rows.append((f"`{alias}`", *marks, "yes" if cls.masked else "no", policies.replace(" or ", ", ")))
+    for native in (cls for cls in catalogue.listing("agent") if cls.rl_category == "native"):
+        marks = tuple("yes" if space in native.action_spaces else "no" for space in spaces)
+        rows.append((f"`{native.rl_alias}`", *marks, "no", ""))
     return table(("Agent", *spaces, "Needs masks", "policy_type"), rows)
 
 

@@ -21,11 +21,15 @@ from .worlds import CONTINUOUS, DICT, IMAGE, World, learner_for
 @pytest.mark.parametrize(
     ("alias", "action_space", "fits"),
     [
-        ("dqn", CONTINUOUS, "a2c, ars, ddpg, ppo, recurrent_ppo, sac, td3, tqc, trpo"),
-        ("sac", spaces.Discrete(2), "a2c, ars, dqn, maskable_ppo, ppo, qrdqn, recurrent_ppo, trpo"),
-        ("maskable_ppo", CONTINUOUS, "a2c, ars, ddpg, ppo"),
-        ("ars", spaces.MultiDiscrete([2, 2]), "a2c, maskable_ppo, ppo, recurrent_ppo, trpo"),
-        ("ppo", spaces.Tuple([spaces.Discrete(2)]), "No algorithm"),
+        ("dqn", CONTINUOUS, "a2c, a2c_inhouse, ars, ddpg, ppo, ppo_inhouse, recurrent_ppo, sac, td3, tqc, trpo"),
+        (
+            "sac",
+            spaces.Discrete(2),
+            "a2c, a2c_inhouse, ars, ddqn_inhouse, dqn, maskable_ppo, ppo, ppo_inhouse, qrdqn, recurrent_ppo, trpo",
+        ),
+        ("maskable_ppo", CONTINUOUS, "a2c, a2c_inhouse, ars, ddpg, ppo, ppo_inhouse"),
+        ("ars", spaces.MultiDiscrete([2, 2]), "a2c, a2c_inhouse, maskable_ppo, ppo, ppo_inhouse, recurrent_ppo, trpo"),
+        ("ppo", spaces.Tuple([spaces.Discrete(2)]), "No agent"),
     ],
 )
 def test_an_action_space_that_does_not_fit(alias, action_space, fits):

@@ -22,6 +22,8 @@ class A2cInhouse(Agent):
     rl_alias = "a2c_inhouse"
     rl_category = "native"
     rl_tags = ("on-policy", "discrete", "continuous", "masked", "exact-resume")
+    #: Kinds of action spaces that it can act in.
+    action_spaces = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
     takes_advantage = True
     on_device = True
 

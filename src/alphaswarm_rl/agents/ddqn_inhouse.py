@@ -31,6 +31,8 @@ class DdqnInhouse(Agent):
     rl_alias = "ddqn_inhouse"
     rl_category = "native"
     rl_tags = ("off-policy", "discrete", "masked", "exact-resume")
+    #: Kinds of action spaces that it can act in.
+    action_spaces = ("Discrete",)
 
     class Config(EncodedConfig):
         """Parameters of the agent."""

@@ -23,6 +23,8 @@ class PpoInhouse(Agent):
     rl_alias = "ppo_inhouse"
     rl_category = "native"
     rl_tags = ("on-policy", "discrete", "continuous", "masked", "exact-resume")
+    #: Kinds of action spaces that it can act in.
+    action_spaces = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
     takes_advantage = True
     on_device = True
 

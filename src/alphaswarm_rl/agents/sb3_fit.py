@@ -8,7 +8,8 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.preprocessing import is_image_space
 
-from alphaswarm_rl.agents.sb3 import SB3Adapter, algorithms
+from alphaswarm_rl.agents.sb3 import SB3Adapter
+from alphaswarm_rl.core.catalogue import listing
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.policies.backbones.observed import stacked_frames, window_shape
@@ -38,13 +39,11 @@ def _misfit(agent: SB3Adapter, why: str, remedy: str) -> ComponentError:
 def _check_actions(agent: SB3Adapter, space: Any) -> None:
     kind = type(space).__name__
     if kind not in agent.action_spaces:
-        fitting = [alias for alias, other in sorted(algorithms().items()) if kind in other.action_spaces]
+        fitting = [other.rl_alias for other in listing("agent") if kind in getattr(other, "action_spaces", ())]
         raise _misfit(
             agent,
             f"it acts in {' and '.join(agent.action_spaces)} spaces, the environment's action space is {space}",
-            f"Use one of: {', '.join(fitting)}."
-            if fitting
-            else "No algorithm of Stable-Baselines3 acts in such a space.",
+            f"Use one of: {', '.join(fitting)}." if fitting else "No agent learns to act in such a space.",
         )
     if isinstance(space, spaces.Box) and not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise _misfit(agent, f"the action space {space} is unbounded", "Give it finite bounds.")
