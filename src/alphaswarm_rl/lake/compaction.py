@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Smaller neighbours are merged up to this many rows.
 _LARGE = 1_000_000
-#: A file of this many bytes is left as it is: it reads no faster as part of a larger one.
+#: A file of this many bytes is left as it is: what is in it takes longer to read than the file to open.
 _LARGE_BYTES = 1_000_000
 
 
