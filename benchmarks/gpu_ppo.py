@@ -103,7 +103,7 @@ def stocks(arguments: argparse.Namespace) -> dict[str, Any]:
 def oracle(arguments: argparse.Namespace) -> dict[str, Any]:
     """Trains on the oracle task until it is solved."""
     from alphaswarm_rl.core.contracts import EnvRequest
-    from alphaswarm_rl.envs.oracle_feature import OracleFeature
+    from alphaswarm_rl.envs.truth.oracle_feature import OracleFeature
 
     component = OracleFeature()
     solution = component.task().solution()

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
-from alphaswarm_rl.runtime.inference import Inference
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
+from alphaswarm_rl.inference.inference import Inference
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "checkpoints"
 SMALL = {"net_arch": [4]}

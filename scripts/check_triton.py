@@ -14,9 +14,10 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent / folder) for folder 
 
 import torch  # noqa: E402  (the interpreter is chosen before Triton is imported)
 
-from alphaswarm_rl.market import accounts_torch, backend_torch  # noqa: E402
+from alphaswarm_rl.arrays import backend_torch  # noqa: E402
+from alphaswarm_rl.arrays import gather_triton as gather  # noqa: E402
+from alphaswarm_rl.market import accounts_torch  # noqa: E402
 from alphaswarm_rl.market import kernels_triton as trading  # noqa: E402
-from alphaswarm_rl.market import kernels_triton_gather as gather  # noqa: E402
 from alphaswarm_rl.market.costs import CostModel  # noqa: E402
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin  # noqa: E402
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from alphaswarm_rl.core.window import Window
     from alphaswarm_rl.envs.base import BaseRLEnv
     from alphaswarm_rl.envs.making import make_env
+    from alphaswarm_rl.inference.policy_server import PolicyServer
     from alphaswarm_rl.ledger import Ledger
     from alphaswarm_rl.market.panel import MarketPanel
     from alphaswarm_rl.runtime import RLRuntime, RunResult
-    from alphaswarm_rl.runtime.policy_server import PolicyServer
     from alphaswarm_rl.settings import Settings
     from alphaswarm_rl.spec import RLExperimentSpec, load_spec, load_specs_from_dir
 
@@ -29,7 +29,7 @@ _HOMES = {
     "ComponentConfig": "alphaswarm_rl.core.component",
     "Ledger": "alphaswarm_rl.ledger",
     "MarketPanel": "alphaswarm_rl.market.panel",
-    "PolicyServer": "alphaswarm_rl.runtime.policy_server",
+    "PolicyServer": "alphaswarm_rl.inference.policy_server",
     "RLComponent": "alphaswarm_rl.core.component",
     "RLExperimentSpec": "alphaswarm_rl.spec",
     "RLRuntime": "alphaswarm_rl.runtime",

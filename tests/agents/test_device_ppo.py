@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+from alphaswarm_rl.arrays import compiled_function
 from alphaswarm_rl.core.contracts import AgentRequest
 from alphaswarm_rl.core.errors import CheckpointError, EnvError
 from alphaswarm_rl.envs.device_episodes import DeviceEpisodes
 from alphaswarm_rl.envs.making import make_env
-from alphaswarm_rl.envs.oracle_feature import OracleFeature
-from alphaswarm_rl.market import compiled_function
+from alphaswarm_rl.envs.truth.oracle_feature import OracleFeature
 
 SMALL = {"n_steps": 8, "batch_size": 16, "n_epochs": 2, "net_arch": (16,)}
 
@@ -157,8 +157,8 @@ def test_encoders_are_refused_there() -> None:
 
 def test_a_run_trains_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
+    from alphaswarm_rl.inference.building import Builder
     from alphaswarm_rl.ledger import Ledger
-    from alphaswarm_rl.runtime.building import Builder
 
     # As on a GPU, which is the one place where it is so by itself.
     monkeypatch.setattr(Builder, "trains_on_device", lambda self, *, recorded: not recorded)

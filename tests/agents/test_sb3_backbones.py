@@ -207,9 +207,9 @@ def test_a_backbone_of_a_plugin_is_an_encoder_by_its_alias():
 
 
 def test_the_option_names_a_backbone_and_a_run_of_it_is_trained_judged_and_served(settings):
+    from alphaswarm_rl.inference.inference import Inference
     from alphaswarm_rl.options import effective_spec
     from alphaswarm_rl.runtime import RLRuntime
-    from alphaswarm_rl.runtime.inference import Inference
     from alphaswarm_rl.spec import RLExperimentSpec
 
     plain = RLExperimentSpec.from_data(

@@ -21,8 +21,8 @@ from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage, RewardT
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
 from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.inference.building import lake_of
 from alphaswarm_rl.lake.catalog import Lake
-from alphaswarm_rl.runtime.building import lake_of
 from tests.envs.panels import random_panel
 from tests.lake.bars import append, snapshots
 

@@ -11,7 +11,7 @@ from alphaswarm_rl.lake.delivery import deliver_all
 from alphaswarm_rl.lake.plain_files import folder_of
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.runtime.accounting import account_to
+from alphaswarm_rl.recording.accounting import account_to
 from tests.lake.rows import RUN, spool
 from tests.ledger.samples import new_run
 

@@ -9,8 +9,8 @@ import pytest
 
 from alphaswarm_rl.cli.models import ENTRIES
 from alphaswarm_rl.core.contracts import State
+from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore
 from alphaswarm_rl.models import ModelRegistry, NewModel
-from alphaswarm_rl.runtime.checkpoints import ADDED, CheckpointStore
 from alphaswarm_rl.settings import Settings
 from tests.models.samples import CARTPOLE, PENDULUM, add, evaluation
 

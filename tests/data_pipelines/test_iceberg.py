@@ -14,13 +14,13 @@ from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines import parquet  # noqa: F401  (registers)
 from alphaswarm_rl.data_pipelines.iceberg import IcebergPipeline  # noqa: F401  (registers)
+from alphaswarm_rl.inference.building import lake_of
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.maintenance import expire
 from alphaswarm_rl.lake.reader import LakeReader
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.building import lake_of
 from tests.lake.bars import append, snapshots
 from tests.lake.rows import rows
 from tests.market.panels import bars, gappy

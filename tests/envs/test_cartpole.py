@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
+from alphaswarm_rl.arrays.counter_rng import uniform
 from alphaswarm_rl.core.contracts import EnvRequest, State, Window
-from alphaswarm_rl.core.counter_rng import uniform
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.cartpole import CartPole
 

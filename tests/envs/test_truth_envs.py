@@ -8,16 +8,16 @@ import torch
 from gymnasium.error import ResetNeeded
 from torch._subclasses import FakeTensorMode
 
+from alphaswarm_rl.arrays.counter_rng import uniform
 from alphaswarm_rl.core.contracts import EnvRequest, State, Window
-from alphaswarm_rl.core.counter_rng import uniform
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.envs.merton_portfolio import MertonPortfolio
-from alphaswarm_rl.envs.noise_after_costs import NoiseAfterCosts
-from alphaswarm_rl.envs.oracle_feature import OracleFeature
-from alphaswarm_rl.envs.ou_signal import OuSignal
-from alphaswarm_rl.envs.regime_allocation import RegimeAllocation
-from alphaswarm_rl.envs.truth_env import NOISE_STREAM
-from alphaswarm_rl.envs.truth_env_torch import TorchTruthEnv
+from alphaswarm_rl.envs.truth.env import NOISE_STREAM
+from alphaswarm_rl.envs.truth.env_torch import TorchTruthEnv
+from alphaswarm_rl.envs.truth.merton_portfolio import MertonPortfolio
+from alphaswarm_rl.envs.truth.noise_after_costs import NoiseAfterCosts
+from alphaswarm_rl.envs.truth.oracle_feature import OracleFeature
+from alphaswarm_rl.envs.truth.ou_signal import OuSignal
+from alphaswarm_rl.envs.truth.regime_allocation import RegimeAllocation
 
 from .contract import actions_for, check_vector_env, roll
 

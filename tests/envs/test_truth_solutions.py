@@ -13,15 +13,15 @@ from alphaswarm_rl.core.contracts import EnvRequest
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.cartpole import CartPole
 from alphaswarm_rl.envs.cartpole_solution import cartpole_solution
-from alphaswarm_rl.envs.merton_portfolio import MertonPortfolio
-from alphaswarm_rl.envs.noise_after_costs import NoiseAfterCosts
-from alphaswarm_rl.envs.oracle_feature import OracleFeature
-from alphaswarm_rl.envs.oracle_feature_task import solve
-from alphaswarm_rl.envs.ou_signal import OuSignal
-from alphaswarm_rl.envs.ou_signal_task import LinearRule
-from alphaswarm_rl.envs.regime_allocation import RegimeAllocation
-from alphaswarm_rl.envs.regime_allocation_task import WEIGHTS
-from alphaswarm_rl.envs.truth_solution import mean_reward
+from alphaswarm_rl.envs.truth.merton_portfolio import MertonPortfolio
+from alphaswarm_rl.envs.truth.noise_after_costs import NoiseAfterCosts
+from alphaswarm_rl.envs.truth.oracle_feature import OracleFeature
+from alphaswarm_rl.envs.truth.oracle_feature_task import solve
+from alphaswarm_rl.envs.truth.ou_signal import OuSignal
+from alphaswarm_rl.envs.truth.ou_signal_task import LinearRule
+from alphaswarm_rl.envs.truth.regime_allocation import RegimeAllocation
+from alphaswarm_rl.envs.truth.regime_allocation_task import WEIGHTS
+from alphaswarm_rl.envs.truth.solution import mean_reward
 from alphaswarm_rl.policies.random_runner import RandomRunner
 
 TASKS = (OracleFeature, NoiseAfterCosts, MertonPortfolio, OuSignal, RegimeAllocation)

@@ -17,8 +17,8 @@ from alphaswarm_rl.lake.delivery import deliver, deliver_all
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.recording.accounting import account_to
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.accounting import account_to
 from alphaswarm_rl.settings import (
     LakeSettings,
     LedgerSettings,

@@ -82,12 +82,12 @@ MOMENTS = (
     Moment(_ADD_REFS, 2),
     Moment(_ADD_REFS, 2, after=True),
     Moment("pathlib:Path.unlink", 1, after=True, within=f"{_LAKE}.delivery:remove"),
-    Moment("alphaswarm_rl.runtime.checkpoints:CheckpointStore.save"),
-    Moment("alphaswarm_rl.runtime.checkpoints:CheckpointStore.save", after=True),
+    Moment("alphaswarm_rl.inference.checkpoints:CheckpointStore.save"),
+    Moment("alphaswarm_rl.inference.checkpoints:CheckpointStore.save", after=True),
     Moment("alphaswarm_rl.runtime.training:TrainingSession._evaluate"),
     Moment("alphaswarm_rl.runtime.training:TrainingSession._evaluate", after=True),
     Moment(_EVALUATE),
-    Moment("alphaswarm_rl.runtime.recording:RecordedEnv.step", 9, within=_EVALUATE),
+    Moment("alphaswarm_rl.recording.recording:RecordedEnv.step", 9, within=_EVALUATE),
     Moment(_EVALUATE, after=True),
     Moment(_FINISH),
     Moment(_MERGE, 1, within=_MERGE_SPOOLED),
@@ -101,7 +101,7 @@ MOMENTS = (
     Moment(_EXCHANGE, 1, after=True, within=_COMPACT),
     Moment(_COMPACT, after=True),
     Moment(f"{_STORE}:expire", after=True),
-    Moment("alphaswarm_rl.runtime.recording:Recording.finish", after=True),
+    Moment("alphaswarm_rl.recording.recording:Recording.finish", after=True),
     Moment("alphaswarm_rl.ledger.ledger:Ledger.finish_run"),
     Moment("alphaswarm_rl.ledger.ledger:Ledger.finish_run", after=True),
 )
@@ -116,7 +116,7 @@ TELLING = {
     "trading": (Moment(_EXCHANGE, 1, after=True, within=_COMPACT),),
     "ppo": (Moment(_COMMIT, 3),),
     "ppo_inhouse": (Moment(f"{_STORE}:deliver", 2),),
-    "a2c_inhouse": (Moment("alphaswarm_rl.runtime.checkpoints:CheckpointStore.save", 2),),
+    "a2c_inhouse": (Moment("alphaswarm_rl.inference.checkpoints:CheckpointStore.save", 2),),
     "ddqn_inhouse": (Moment("alphaswarm_rl.runtime.training:TrainingSession._evaluate"),),
     "ppo_inhouse trading": (Moment(_CLOSE, 4),),
 }
@@ -304,7 +304,7 @@ DROPPING = (
 def test_a_run_may_be_killed_again_while_it_is_being_resumed(tmp_path, whole, moment):
     home = tmp_path / "home"
     # Then steps are in their tables and the checkpoint that they belong to is not there.
-    first = Moment("alphaswarm_rl.runtime.checkpoints:CheckpointStore.save")
+    first = Moment("alphaswarm_rl.inference.checkpoints:CheckpointStore.save")
     assert rl("train", _written(tmp_path, "cartpole"), *SMALL, home=home, moment=first).code == -signal.SIGKILL
     (run,) = _runs(home)
     assert rl("resume", run.id, *SMALL, home=home, moment=moment).code == -signal.SIGKILL

@@ -15,7 +15,7 @@ from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver_all, drop
 from alphaswarm_rl.lake.maintenance import expire, status, sweep
 from alphaswarm_rl.lake.tables import KINDS
-from alphaswarm_rl.runtime.accounting import account_to
+from alphaswarm_rl.recording.accounting import account_to
 from tests.lake.rows import RUN, spool
 from tests.ledger.samples import new_run
 

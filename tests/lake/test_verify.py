@@ -17,7 +17,7 @@ from alphaswarm_rl.lake.segments import Facts, SegmentWriter
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
 from alphaswarm_rl.ledger.tables import trajectory_refs
-from alphaswarm_rl.runtime.accounting import account_to
+from alphaswarm_rl.recording.accounting import account_to
 from alphaswarm_rl.settings import LakeSettings, Settings
 from tests.lake.rows import RUN, rows, spool
 from tests.ledger.samples import new_run

@@ -13,8 +13,8 @@ import alphaswarm_rl.lake.verify
 import alphaswarm_rl.runtime.runtime  # noqa: F401
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.lake.hashing64 import row_hashes
+from alphaswarm_rl.recording.numbering import ALL, Numbering
 from alphaswarm_rl.runtime.fingerprints import code_fingerprint
-from alphaswarm_rl.runtime.numbering import ALL, Numbering
 
 catalogue.discover()
 code_fingerprint()

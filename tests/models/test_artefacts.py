@@ -22,7 +22,7 @@ def test_a_folder_is_known_by_its_manifest_and_a_file_by_its_bytes(tmp_path: Pat
 
 def test_the_checksum_of_a_real_checkpoint_is_the_runtimes(tmp_path: Path) -> None:
     from alphaswarm_rl.core.contracts import State
-    from alphaswarm_rl.runtime.checkpoints import CheckpointStore
+    from alphaswarm_rl.inference.checkpoints import CheckpointStore
 
     saved = CheckpointStore(tmp_path).save("run", 10, {"learner": State({}, {"x": 1})}, spec={}, seed=0)
     assert verified_sha256(saved.path, saved.sha256) == saved.sha256

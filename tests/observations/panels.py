@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alphaswarm_rl.market.backend_numpy import NUMPY
+from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.market.fills import NEXT_CLOSE
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.panel import MarketPanel

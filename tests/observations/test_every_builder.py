@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from alphaswarm_rl.arrays.backend_torch import TorchBackend
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.envs import stock_trading  # noqa: F401  (registers)
 from alphaswarm_rl.envs.making import make_env
-from alphaswarm_rl.market.backend_torch import TorchBackend
 from alphaswarm_rl.observations import (  # noqa: F401  (register)
     covariance,
     fundamentals,

@@ -10,11 +10,11 @@ from alphaswarm_rl.core.contracts import FrozenRef, PolicyRequest, State
 from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, ComponentError, RunError, SpecError
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.frozen_policies import FrozenPolicies
+from alphaswarm_rl.inference.memories import memory_from_state, memory_to_state
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.frozen_policies import FrozenPolicies
-from alphaswarm_rl.runtime.memories import memory_from_state, memory_to_state
 from alphaswarm_rl.settings import StoreSettings
 from alphaswarm_rl.spec import RLExperimentSpec
 from tests.runtime.test_resume import halted_run

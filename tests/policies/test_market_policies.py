@@ -14,7 +14,7 @@ from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.policies.market_runner import trading_env
-from alphaswarm_rl.runtime.episodes import EpisodeTracker
+from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.runtime.rollout import evaluate_learner
 
 from .markets import CASH, POLICIES, QUICK, env_of, learner_of, panel_of, play, random_panel, runner_of

@@ -8,9 +8,9 @@ import pytest
 import alphaswarm_rl.data_pipelines.synthetic  # noqa: F401
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.inference import Inference
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.building import Builder
-from alphaswarm_rl.runtime.inference import Inference
 from alphaswarm_rl.spec import RLExperimentSpec
 from tests.runtime.test_resume import halted_run
 

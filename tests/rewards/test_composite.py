@@ -59,7 +59,7 @@ def test_its_yaml_is_flat():
 
 
 def test_what_is_written_out_reads_back_as_the_same():
-    config = reference(composite({"class": "pnl"}, composite({"class": "cash_idle"})), "reward").resolve()[1]
+    config = reference(composite({"class": "pnl"}, composite({"class": "cash_idle"})), "reward").resolved[1]
     assert Composite.Config.model_validate(plain_fields(config)) == config
 
 
@@ -109,7 +109,7 @@ def test_the_order_of_terms_changes_nothing():
 
 
 def test_inner_references_are_found():
-    config = reference(composite({"class": "pnl"}, composite({"class": "cash_idle"})), "reward").resolve()[1]
+    config = reference(composite({"class": "pnl"}, composite({"class": "cash_idle"})), "reward").resolved[1]
     assert sorted(ref.name for ref in walk_refs(config)) == ["cash_idle", "composite", "pnl"]
 
 

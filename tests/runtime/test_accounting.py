@@ -2,7 +2,7 @@
 
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.runtime.accounting import account_to
+from alphaswarm_rl.recording.accounting import account_to
 from alphaswarm_rl.settings import Settings
 from tests.lake.rows import RUN, spool
 from tests.ledger.samples import new_run

@@ -9,9 +9,9 @@ import pytest
 
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError, RunError
+from alphaswarm_rl.inference.checkpoints import CheckpointStore, load_checkpoint
+from alphaswarm_rl.inference.inference import Inference
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.checkpoints import CheckpointStore, load_checkpoint
-from alphaswarm_rl.runtime.inference import Inference
 from tests.runtime.conftest import tiny
 
 STATES = {

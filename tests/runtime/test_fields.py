@@ -7,8 +7,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from alphaswarm_rl.core.errors import RunError, SpecError
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from tests.runtime.conftest import tiny
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
-from alphaswarm_rl.runtime.inference import Inference
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
+from alphaswarm_rl.inference.inference import Inference
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "checkpoints"
 

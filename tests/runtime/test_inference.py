@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl.core.errors import CheckpointError, RunError
+from alphaswarm_rl.inference.building import Builder, load_preprocessing
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
+from alphaswarm_rl.inference.inference import Inference
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.runtime.building import Builder, load_preprocessing
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
-from alphaswarm_rl.runtime.inference import Inference
 from alphaswarm_rl.settings import InferSettings, Settings
 from tests.runtime.conftest import tiny
 

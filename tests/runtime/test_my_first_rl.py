@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl import Ledger, RLRuntime, Settings, Window
+from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.options import effective_spec
-from alphaswarm_rl.runtime.building import Builder
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.spec import load_spec
 
 QUARTER = Window("2021-01-01", "2021-04-01")

@@ -10,10 +10,10 @@ import pytest
 
 from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
 from alphaswarm_rl.core.errors import ComponentError, RunError
+from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.lake.catalog import Lake, of_run
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models import ModelRegistry
-from alphaswarm_rl.runtime.policy_server import PolicyServer
 from alphaswarm_rl.spec import refuse_unused_parts
 
 QUICK = {"n_steps": 16, "batch_size": 32, "n_epochs": 2, "net_arch": [8]}

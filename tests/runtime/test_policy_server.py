@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl.core.errors import LedgerError, ModelError, OptionError, RunError
+from alphaswarm_rl.inference import served_model
+from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
+from alphaswarm_rl.inference.model_loading import load_model
+from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewEvaluation, NewModel, Scope
-from alphaswarm_rl.runtime import RLRuntime, served_model
-from alphaswarm_rl.runtime.loaded_policy import LoadedPolicy
+from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.model_evaluation import evaluate_model
-from alphaswarm_rl.runtime.model_loading import load_model
-from alphaswarm_rl.runtime.policy_server import PolicyServer
 from alphaswarm_rl.settings import InferSettings, Settings, StoreSettings
 from tests.runtime.conftest import tiny
 

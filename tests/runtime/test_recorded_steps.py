@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alphaswarm_rl.runtime.recorded_steps import Column, Steps, hashes_of
+from alphaswarm_rl.recording.recorded_steps import Column, Steps, hashes_of
 
 
 def filled(batches):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from tests.runtime.conftest import tiny
 
 

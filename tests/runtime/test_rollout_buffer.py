@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.runtime.building import Builder
-from alphaswarm_rl.runtime.episodes import EpisodeTracker
+from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.recording.episodes import EpisodeTracker
 from tests.runtime.conftest import tiny
 
 STEPS, ENVS, LONGEST = 96, 3, 20

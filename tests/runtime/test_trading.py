@@ -12,12 +12,12 @@ from alphaswarm_rl.core.errors import CheckpointError, DataError, PartNotHere, R
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.csv import CsvPipeline
 from alphaswarm_rl.data_pipelines.synthetic import SyntheticPipeline
+from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
+from alphaswarm_rl.inference.inference import Inference
 from alphaswarm_rl.observations.technical_indicators import TechnicalIndicators
+from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.runtime import RLRuntime, RunFailed
-from alphaswarm_rl.runtime.building import Builder
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
-from alphaswarm_rl.runtime.episodes import EpisodeTracker
-from alphaswarm_rl.runtime.inference import Inference
 from alphaswarm_rl.settings import DataSettings
 from alphaswarm_rl.spec import RLExperimentSpec
 from tests.runtime.test_resume import halted_run

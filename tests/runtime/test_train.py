@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, EnvError, PartNotHere, RunError, SpecError
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.runtime import RLRuntime, RunFailed
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.settings import LedgerSettings, Settings, StoreSettings
 from tests.runtime.conftest import tiny
 

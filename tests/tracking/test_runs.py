@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from alphaswarm_rl.core.errors import TrackingError
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.runtime.tracking_observer import journal_folder
 from alphaswarm_rl.settings import LakeSettings, Settings
 from alphaswarm_rl.tracking.courier import ProcessCourier

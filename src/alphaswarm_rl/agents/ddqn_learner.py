@@ -26,8 +26,8 @@ from alphaswarm_rl.core.contracts import (
 from alphaswarm_rl.core.errors import ComponentError, EnvError
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.core.seeding import derived_seed, generator
-from alphaswarm_rl.replay.nstep import NStepReplay
-from alphaswarm_rl.replay.windows import NStepWindows
+from alphaswarm_rl.replay_buffers.nstep import NStepReplay
+from alphaswarm_rl.replay_buffers.windows import NStepWindows
 
 if TYPE_CHECKING:
     from alphaswarm_rl.agents.ddqn_inhouse import DdqnInhouse

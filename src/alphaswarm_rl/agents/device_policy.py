@@ -13,7 +13,7 @@ from torch import Tensor
 from alphaswarm_rl.agents.action_head import ActionHead
 from alphaswarm_rl.agents.actor_critic import LossSettings, fitting, initial_weights
 from alphaswarm_rl.agents.flat_parameters import FlatParameters
-from alphaswarm_rl.market.compiled_function import CompiledFunction
+from alphaswarm_rl.arrays.compiled_function import CompiledFunction
 
 Array = np.ndarray[Any, Any]
 

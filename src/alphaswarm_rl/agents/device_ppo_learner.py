@@ -19,11 +19,11 @@ from alphaswarm_rl.agents.ppo_learner import STATISTICS, PpoSettings, update_met
 from alphaswarm_rl.agents.restoring import restore
 from alphaswarm_rl.agents.running_moments import CLIP, RunningMoments
 from alphaswarm_rl.agents.stepping import goes_on
+from alphaswarm_rl.arrays.compiled_function import CompiledFunction
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, RolloutRewards, State, TrainingHooks
 from alphaswarm_rl.core.errors import CheckpointError, EnvError
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import derived_seed, generator
-from alphaswarm_rl.market.compiled_function import CompiledFunction
 
 Array = np.ndarray[Any, Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from alphaswarm_rl.arrays.jit import njit
 from alphaswarm_rl.envs.trading_env import TradingEnv
-from alphaswarm_rl.market.jit import njit
 from alphaswarm_rl.market.kernels_numba_orders import mark_rows, shares_rows
 
 Array = np.ndarray[Any, Any]

@@ -18,12 +18,12 @@ from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.kinds import EnvComponent
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.seeding import derived_seed
-from alphaswarm_rl.envs.truth_solution import Solution
+from alphaswarm_rl.envs.truth.solution import Solution
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
+from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
 from alphaswarm_rl.models.statistics import lower_bound
 from alphaswarm_rl.policies.random_runner import RandomRunner
 from alphaswarm_rl.runtime import RLRuntime, RunFailed, RunResult
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
-from alphaswarm_rl.runtime.loaded_policy import LoadedPolicy
 from alphaswarm_rl.settings import Settings
 
 #: One end of a two-sided 90 % interval.

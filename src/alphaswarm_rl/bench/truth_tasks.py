@@ -10,8 +10,8 @@ from alphaswarm_rl.core.errors import OptionError, nearest
 from alphaswarm_rl.core.kinds import EnvComponent
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.envs.cartpole_solution import cartpole_solution
-from alphaswarm_rl.envs.truth_solution import Solution
-from alphaswarm_rl.envs.truth_task import TruthComponent
+from alphaswarm_rl.envs.truth.solution import Solution
+from alphaswarm_rl.envs.truth.task import TruthComponent
 
 #: The most that any task may be trained for.
 MOST_STEPS = 5_000_000

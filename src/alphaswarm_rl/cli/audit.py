@@ -40,7 +40,7 @@ def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
         seed: Seed of made data, actions and noise.
     """
     from alphaswarm_rl.audit.spec_lookahead import audit_spec
-    from alphaswarm_rl.runtime.building import lake_of
+    from alphaswarm_rl.inference.building import lake_of
 
     settings = session.settings
     report = audit_spec(spec_of(session, spec_or_run), root=settings.data.root, lake=lake_of(settings), seed=seed)

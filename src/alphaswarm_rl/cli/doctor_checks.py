@@ -85,7 +85,8 @@ def _versions() -> Iterator[Finding]:
 
 
 def _device() -> Iterator[Finding]:
-    from alphaswarm_rl.runtime.fingerprints import machine_fingerprint, resolve_device
+    from alphaswarm_rl.arrays.devices import resolve_device
+    from alphaswarm_rl.runtime.fingerprints import machine_fingerprint
 
     found = machine_fingerprint(resolve_device("auto"))
     yield Finding("ok", "device", f"{found['device']} ({found['cpu']}, {found['isa']}, {found['cores']} cores)", found)

@@ -101,7 +101,7 @@ def infer(
         _serve(session, wanted, episodes, deterministic)
         return
 
-    from alphaswarm_rl.runtime.inference import Inference
+    from alphaswarm_rl.inference.inference import Inference
 
     inference = Inference.open(session.settings, run=run)
     try:
@@ -151,8 +151,8 @@ def _refuse_wrong(wanted: _Wanted, run: str | None, episodes: int | None, *, nam
 def _serve(session: Session, wanted: _Wanted, episodes: int | None, deterministic: bool | None) -> None:
     settings = session.settings
 
+    from alphaswarm_rl.inference.policy_server import PolicyServer
     from alphaswarm_rl.models.registry import ModelRegistry
-    from alphaswarm_rl.runtime.policy_server import PolicyServer
 
     scope = None
     if wanted.scope is not None:

@@ -85,7 +85,7 @@ def commit(session: Session, run: tuple[str, ...]) -> None:
     """
     from alphaswarm_rl.lake.delivery import deliver_all
     from alphaswarm_rl.lake.maintenance import undelivered
-    from alphaswarm_rl.runtime.accounting import account_to
+    from alphaswarm_rl.recording.accounting import account_to
 
     with _open(session) as (opened, ledger):
         named = [ledger.run(ref).id for ref in run]

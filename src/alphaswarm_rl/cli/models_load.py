@@ -26,8 +26,8 @@ def load(session: Session, model_id: int, unvalidated: bool) -> None:
     """
     settings = session.settings
 
+    from alphaswarm_rl.inference.model_loading import load_model, model_by_id
     from alphaswarm_rl.models.registry import ModelRegistry
-    from alphaswarm_rl.runtime.model_loading import load_model, model_by_id
 
     with ModelRegistry.open(settings, make=False) as registry:
         row = model_by_id(registry, model_id, unvalidated=unvalidated)

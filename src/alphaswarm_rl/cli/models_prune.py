@@ -30,9 +30,9 @@ def prune(session: Session, dry_run: bool, who: str | None) -> None:
         dry_run: Whether nothing changes.
         who: Who wants it.
     """
+    from alphaswarm_rl.inference.checkpoints import CheckpointStore
     from alphaswarm_rl.ledger import Ledger
     from alphaswarm_rl.models import ModelRegistry
-    from alphaswarm_rl.runtime.checkpoints import CheckpointStore
     from alphaswarm_rl.runtime.model_files import delete_released
     from alphaswarm_rl.telemetry.telling import telling
 

@@ -100,8 +100,8 @@ def show(session: Session, run: str) -> None:
         session: This call.
         run: The run's id, the beginning of it, or latest.
     """
+    from alphaswarm_rl.inference.checkpoints import CheckpointStore
     from alphaswarm_rl.ledger import Ledger
-    from alphaswarm_rl.runtime.checkpoints import CheckpointStore
 
     settings = session.settings
     with Ledger.open(settings) as ledger:

@@ -54,10 +54,10 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
         yes: Whether nobody is asked.
         force: Whether runs that stand on its checkpoint, and deployed models, do not count.
     """
+    from alphaswarm_rl.inference.checkpoints import CheckpointStore
     from alphaswarm_rl.ledger import Ledger
     from alphaswarm_rl.models.registry import ModelRegistry
-    from alphaswarm_rl.runtime.accounting import refuse_other_tables
-    from alphaswarm_rl.runtime.checkpoints import CheckpointStore
+    from alphaswarm_rl.recording.accounting import refuse_other_tables
     from alphaswarm_rl.runtime.tracking_observer import journal_folder
     from alphaswarm_rl.tracking.waiting import forget
 
@@ -171,11 +171,11 @@ def _reach_tables(settings: Settings) -> None:
 
 def _remove_steps(settings: Settings, run_id: str) -> int:
     """Takes a run's steps out of the tables, the spool and the store without tables; gives the bytes that are free."""
+    from alphaswarm_rl.inference.checkpoints import folder_size
     from alphaswarm_rl.lake.catalog import Lake
     from alphaswarm_rl.lake.delivery import drop
     from alphaswarm_rl.lake.plain_files import folder_of
     from alphaswarm_rl.lake.tables import KINDS
-    from alphaswarm_rl.runtime.checkpoints import folder_size
 
     with Lake(settings) as lake:
         folders = [lake.spool / run_id, *(folder_of(settings, kind, run_id) for kind in KINDS)]
@@ -227,7 +227,7 @@ def _all_leftovers(
 
 
 def _leftovers(folder: Path, row: RunRow | None) -> list[Leftover]:
-    from alphaswarm_rl.runtime.checkpoints import folder_size
+    from alphaswarm_rl.inference.checkpoints import folder_size
 
     if row is None or row.removed_at is not None:
         why = "the ledger has no such run" if row is None else "its run was removed"

@@ -18,7 +18,7 @@ from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.options import effective_spec
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.tuning import Plan, StudyReport, TrialRow
+    from alphaswarm_rl.studies.tuning import Plan, StudyReport, TrialRow
 
 _SHORT_ID = 8
 
@@ -44,8 +44,8 @@ def tune(session: Session, document: Path, trials: int | None, dry_run: bool, wr
         write: Where the best trial's spec goes.
         top: How many trials are shown.
     """
-    from alphaswarm_rl.tuning.document import TuningDocument
-    from alphaswarm_rl.tuning.plan import Plan
+    from alphaswarm_rl.studies.tuning.document import TuningDocument
+    from alphaswarm_rl.studies.tuning.plan import Plan
 
     read = TuningDocument.from_yaml_path(document)
     effective = effective_spec(read.base_spec(), session.flags, os.environ)
@@ -59,8 +59,8 @@ def tune(session: Session, document: Path, trials: int | None, dry_run: bool, wr
         _show(session, plan)
         return
 
-    from alphaswarm_rl.tuning import tune as search
-    from alphaswarm_rl.tuning.report import refuse_existing, write_best
+    from alphaswarm_rl.studies.tuning import tune as search
+    from alphaswarm_rl.studies.tuning.report import refuse_existing, write_best
 
     if write is not None:
         refuse_existing(write)
@@ -85,7 +85,7 @@ def tune(session: Session, document: Path, trials: int | None, dry_run: bool, wr
 
 
 def _show(session: Session, plan: Plan) -> None:
-    from alphaswarm_rl.tuning.search import first_draw
+    from alphaswarm_rl.studies.tuning.search import first_draw
 
     drawn = first_draw(plan)
     spec = plan.spec_for(drawn)

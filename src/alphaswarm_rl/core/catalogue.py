@@ -1,8 +1,9 @@
 """The catalogue: every component class by (kind, alias).
 
-Classes register themselves when they are defined (`core.component`). The modules that define them are named by entry
-points of the group `alphaswarm_rl.components`, our own as well as other distributions', and are imported on the first
-lookup, so that nothing here names a higher layer.
+Classes register themselves when they are defined (`core.component`). Our own are found through an index: the entry
+points of our distribution in the group `alphaswarm_rl.components`, each `kind.name = module:Class`, so that one lookup
+imports one module and nothing here names a higher layer. Other distributions' modules of that group are imported whole,
+once a name is not in the index or everything is listed.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import inspect
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, distribution, entry_points
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from alphaswarm_rl.core.component import RLComponent
 
 ENTRY_POINT_GROUP = "alphaswarm_rl.components"
+DISTRIBUTION = "alphaswarm-rl"
 
 _kinds: dict[str, type[RLComponent]] = {}
 _components: dict[tuple[str, str], type[RLComponent]] = {}
 _names: dict[tuple[str, str], tuple[str, str]] = {}  # (kind, any accepted name, lower case) -> (alias, name as written)
 _lock = threading.RLock()
-_discovered = False
+_others_imported = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,13 @@ def register(cls: Any) -> None:
     with _lock:
         # One class is known by its alias, its class name and its short names; all must be free within the kind.
         for name in (alias, cls.__name__, *cls.rl_short_names):
+            indexed = _index().get((kind, name.lower()))
+            if indexed is not None and indexed.value != f"{cls.__module__}:{cls.__qualname__}":
+                raise DuplicateComponent(
+                    f"{kind} {name!r}",
+                    f"{indexed.value.replace(':', '.')} and {_path(cls)} both claim it",
+                    "Give one of them another rl_alias.",
+                )
             taken = _names.get((kind, name.lower()))
             if taken is not None and (taken[0] != alias or _path(_components[kind, alias]) != _path(cls)):
                 raise DuplicateComponent(
@@ -95,25 +105,46 @@ def register(cls: Any) -> None:
             _names[kind, name.lower()] = (alias, name)
 
 
-def discover() -> None:
-    """Imports every module that the entry points name, once. A module that cannot be imported is an error."""
-    global _discovered
-    with _lock:
-        if _discovered:
-            return
-        import alphaswarm_rl.core.kinds  # noqa: F401  (declares the kinds)
+@cache
+def _index() -> dict[tuple[str, str], EntryPoint]:
+    """Our own components by kind and accepted name in lower case, as text: nothing is imported."""
+    points = distribution(DISTRIBUTION).entry_points.select(group=ENTRY_POINT_GROUP)
+    by_name = {(kind, name.lower()): point for point in points for kind, _, name in [point.name.partition(".")]}
+    by_class = {(kind, point.attr.lower()): point for (kind, _), point in by_name.items()}
+    return by_class | by_name
 
-        for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.value):
-            try:
-                import_module(point.module)
-            except ImportError as error:
-                owner = point.dist.name if point.dist is not None else "an unknown distribution"
-                raise ComponentError(
-                    f"component module {point.module!r} of {owner}",
-                    f"it cannot be imported: {error}",
-                    f"Mend or uninstall {owner}.",
-                ) from error
-        _discovered = True
+
+def _import(point: EntryPoint) -> None:
+    """Imports the module of an entry point; one that cannot be imported is an error."""
+    try:
+        import_module(point.module)
+    except ImportError as error:
+        owner = point.dist.name if point.dist is not None else "an unknown distribution"
+        raise ComponentError(
+            f"component module {point.module!r} of {owner}",
+            f"it cannot be imported: {error}",
+            f"Mend or uninstall {owner}.",
+        ) from error
+
+
+def _import_others() -> None:
+    """Imports every module that other distributions name, once."""
+    global _others_imported
+    with _lock:
+        if not _others_imported:
+            ours = {point.value for point in _index().values()}
+            points = (point for point in entry_points(group=ENTRY_POINT_GROUP) if point.value not in ours)
+            for point in sorted(points, key=lambda point: point.value):
+                _import(point)
+            _others_imported = True
+
+
+def discover() -> None:
+    """Imports every module of components that is installed."""
+    with _lock:
+        for point in sorted(_index().values(), key=lambda point: point.value):
+            _import(point)
+        _import_others()
 
 
 def load_plugin(module: str) -> None:
@@ -128,9 +159,12 @@ def load_plugin(module: str) -> None:
 
 def canonical_kind(kind: str) -> str:
     """The kind that a user's spelling means: `rl_env`, `data-pipeline` and `rl_data` are accepted."""
-    discover()
+    import alphaswarm_rl.core.kinds  # noqa: F401  (declares the kinds)
+
     name = kind.lower().replace("-", "_").replace(" ", "_").removeprefix("rl_")
     name = "data_pipeline" if name == "data" else name
+    if name not in _kinds:
+        _import_others()
     if name not in _kinds:
         raise UnknownComponent(f"kind {kind!r}", "there is no such kind", nearest(name, _kinds))
     return name
@@ -149,8 +183,13 @@ def get(kind: str, name: str) -> type[RLComponent]:
 
 
 def _lookup(kind: str, name: str) -> tuple[str, str]:
-    found = _names.get((kind, name.lower()))
+    key = (kind, name.lower())
+    if key not in _names:
+        with _lock:
+            _import(_index()[key]) if key in _index() else _import_others()
+    found = _names.get(key)
     if found is None:
+        discover()
         names = [
             name for cls in _components.values() if cls.rl_kind == kind for name in (cls.rl_alias, *cls.rl_short_names)
         ]

@@ -8,7 +8,7 @@ and every parameter with its value, so that one meaning has one hash.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo
@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 #: Prefixes under which older documents name this package.
 _FORMER_PACKAGES = ("alphaswarm.rl.", "aqp.rl.", "aqp_rl.")
 
+#: Where modules of components were before: what stored specs may still say as `module_path`.
+FORMER_MODULES = {
+    **{
+        f"alphaswarm_rl.envs.{name}": f"alphaswarm_rl.envs.truth.{name}"
+        for name in ("merton_portfolio", "noise_after_costs", "oracle_feature", "ou_signal", "regime_allocation")
+    },
+    **{
+        f"alphaswarm_rl.replay.{name}": f"alphaswarm_rl.replay_buffers.{name}"
+        for name in ("general", "nstep_info", "prioritized")
+    },
+}
+
 
 class ComponentRef(FrozenModel):
     """One component with all its parameters, in canonical form."""
@@ -34,17 +46,18 @@ class ComponentRef(FrozenModel):
     kwargs: dict[str, Any] = Field(default_factory=dict, description="Its parameters.")
     kind: str = Field(exclude=True, description="Kind of the component.")
 
-    def resolve(self) -> tuple[type[RLComponent], Any]:
+    @cached_property
+    def resolved(self) -> tuple[type[RLComponent], Any]:
         """The class and its Config."""
         return catalogue.configure(self.kind, self.name, self.kwargs)
 
     def canonical_form(self) -> dict[str, Any]:
         """What is hashed of it: parameters younger than version 1 are left out at the default they were born with."""
-        return {"class": self.name, "kwargs": canonical_fields(self.resolve()[1])}
+        return {"class": self.name, "kwargs": canonical_fields(self.resolved[1])}
 
     def build(self) -> Any:
         """The component itself."""
-        cls, config = self.resolve()
+        cls, config = self.resolved
         return cls(config)
 
 
@@ -72,7 +85,9 @@ def reference(value: Any, kind: str, *, stored: bool = False) -> ComponentRef:
             raise ComponentError(f"{kind} reference", "it names no class", "Write {class: ALIAS, kwargs: {...}}.")
         cls, config = catalogue.configure(kind, data["class"], kwargs, stored=stored)
     _check_module(cls, data.get("module_path"))
-    return ComponentRef.model_validate({"class": cls.rl_alias, "kwargs": plain_fields(config), "kind": cls.rl_kind})
+    ref = ComponentRef.model_validate({"class": cls.rl_alias, "kwargs": plain_fields(config), "kind": cls.rl_kind})
+    ref.__dict__["resolved"] = (cls, config)
+    return ref
 
 
 def _only(data: Mapping[str, Any], allowed: set[str], kind: str) -> None:
@@ -88,7 +103,7 @@ def _check_module(cls: type[RLComponent], module_path: Any) -> None:
     for former in _FORMER_PACKAGES:
         if path.startswith(former):
             path = "alphaswarm_rl." + path.removeprefix(former)
-    if path != cls.__module__:
+    if FORMER_MODULES.get(path, path) != cls.__module__:
         raise ComponentError(
             f"module_path {module_path!r}",
             f"the {cls.rl_kind} {cls.rl_alias!r} is registered by {cls.__module__!r}; a spec never imports a module",
@@ -119,7 +134,7 @@ def walk_refs(model: BaseModel) -> Iterator[ComponentRef]:
 def _walk_value(value: Any) -> Iterator[ComponentRef]:
     if isinstance(value, ComponentRef):
         yield value
-        yield from walk_refs(value.resolve()[1])
+        yield from walk_refs(value.resolved[1])
     elif isinstance(value, BaseModel):
         yield from walk_refs(value)
     elif isinstance(value, list | tuple):

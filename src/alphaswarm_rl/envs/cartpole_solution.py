@@ -8,7 +8,7 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import EnvRequest
 from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
-from alphaswarm_rl.envs.truth_solution import Solution
+from alphaswarm_rl.envs.truth.solution import Solution
 
 Array = np.ndarray[Any, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from alphaswarm_rl.arrays.counter_rng import uniform
 from alphaswarm_rl.core.contracts import EnvRequest, State, Window, episode_key
-from alphaswarm_rl.core.counter_rng import uniform
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.seeding import LARGEST_SEED
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box
 
+from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.contracts import EnvRequest
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.base import BaseRLEnv
@@ -15,7 +16,6 @@ from alphaswarm_rl.envs.parts import Part
 from alphaswarm_rl.envs.trading_plan import END_OF_DATA, TradingPlan
 from alphaswarm_rl.market.accounts_numpy import NumpyAccounts
 from alphaswarm_rl.market.average_cost import average_cost
-from alphaswarm_rl.market.backend_numpy import NUMPY
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.view import ARRAYS, View
 

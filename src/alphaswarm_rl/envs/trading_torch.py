@@ -14,18 +14,18 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
+from alphaswarm_rl.arrays.backend_torch import TorchBackend
+from alphaswarm_rl.arrays.compiled_function import CompiledFunction
+from alphaswarm_rl.arrays.counter_rng_torch import seed_words, uniform
+from alphaswarm_rl.arrays.devices import torch_device
+from alphaswarm_rl.arrays.functions_torch import float64_by_default
 from alphaswarm_rl.core.contracts import EnvRequest, State, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.episodes import START_STREAM, check_identity, checked_request, checked_seed, matching
 from alphaswarm_rl.envs.parts import Part
-from alphaswarm_rl.envs.torch_device import torch_device
 from alphaswarm_rl.envs.trading_plan import END_OF_DATA, TradingPlan
 from alphaswarm_rl.market.accounts_torch import TorchAccounts
-from alphaswarm_rl.market.arrays_torch import float64_by_default
 from alphaswarm_rl.market.average_cost import average_cost
-from alphaswarm_rl.market.backend_torch import TorchBackend
-from alphaswarm_rl.market.compiled_function import CompiledFunction
-from alphaswarm_rl.market.counter_rng_torch import seed_words, uniform
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.view import ARRAYS, View
 

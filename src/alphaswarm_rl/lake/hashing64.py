@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from alphaswarm_rl.market.jit import njit
+from alphaswarm_rl.arrays.jit import njit
 
 Array = np.ndarray[Any, Any]
 

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from alphaswarm_rl.arrays.jit import njit
 from alphaswarm_rl.lake.run_ends import is_runs, runs
 from alphaswarm_rl.lake.thrift import BINARY, I32, I64, LIST, STRUCT, TRUE, Field, binary, integer, listed, struct
-from alphaswarm_rl.market.jit import njit
 
 Array = np.ndarray[Any, Any]
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from sqlalchemy import Engine
 
+from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.db.engine import damage, open_engine, read
 from alphaswarm_rl.db.schema import ensure_ready
 from alphaswarm_rl.ledger import components, events, families, halts, liveness, refs, results, runs, specs
@@ -263,6 +264,14 @@ class Ledger:
     def halt_status(self) -> list[HaltRow]:
         """Every scope that is halted now."""
         return halts.status(self.engine)
+
+    def refuse_if_halted(self, run_id: str | None = None) -> None:
+        """Refuses to start anything while the kill switch is engaged, for everything or for this run."""
+        for halt in self.halt_status():
+            if halt.scope in (halts.EVERYTHING, run_id):
+                scope = "" if halt.scope == halts.EVERYTHING else f"{halt.scope} "
+                remedy = f"Release it first: rl halt {scope}--release --reason WHY."
+                raise RunError("the kill switch", f"it is engaged: {halt.reason}", remedy)
 
     def halt_reason(self, run_id: str) -> str | None:
         """Why this run must halt, or None."""

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from alphaswarm_rl.arrays.jit import njit, prange
+from alphaswarm_rl.arrays.prefetch import AHEAD, ask_for
 from alphaswarm_rl.market.costs import CostRates
-from alphaswarm_rl.market.jit import njit, prange
-from alphaswarm_rl.market.prefetch import AHEAD, ask_for
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 
 _ALL_BUT_SPARE = 1.0 - SPARE_EQUITY

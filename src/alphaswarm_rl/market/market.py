@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from alphaswarm_rl.arrays.backend import Backend
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.market.backend import Backend
 from alphaswarm_rl.market.fills import FillPolicy, fill_prices
 from alphaswarm_rl.market.panel import MarketPanel
 

@@ -176,12 +176,3 @@ def result_of(run: RunRow) -> RunResult:
 def _judged(run: RunRow) -> str | None:
     """Which model the metrics of a training run are of; judging verbs say it by their checkpoint."""
     return "last checkpoint" if run.target == "train" and "episodes" in (run.result_summary or {}) else None
-
-
-def refuse_if_halted(ledger: Ledger, run_id: str | None) -> None:
-    """Refuses to start anything while the kill switch is engaged, for everything or for this run."""
-    for halt in ledger.halt_status():
-        if halt.scope in ("*", run_id):
-            scope = "" if halt.scope == "*" else f"{halt.scope} "
-            remedy = f"Release it first: rl halt {scope}--release --reason WHY."
-            raise RunError("the kill switch", f"it is engaged: {halt.reason}", remedy)

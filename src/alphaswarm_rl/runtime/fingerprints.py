@@ -67,17 +67,3 @@ def _cpu_model() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def resolve_device(wanted: str) -> str:
-    """The device that a setting means on this machine; one that is not there is an error."""
-    import torch
-
-    from alphaswarm_rl.core.errors import OptionError
-
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if wanted == "auto":
-        return next((name for name in ("cuda", "mps") if available[name]), "cpu")
-    if not available[wanted]:
-        raise OptionError(f"device {wanted!r}", "this machine has none that torch can use", "Use --device cpu or auto.")
-    return wanted

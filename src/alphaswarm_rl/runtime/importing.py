@@ -14,15 +14,15 @@ from pydantic import Field, FiniteFloat, model_validator
 from alphaswarm_rl.agents.sb3 import SB3Adapter
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.model import FrozenModel
+from alphaswarm_rl.core.process_lock import one_at_a_time
+from alphaswarm_rl.inference.building import Builder, lake_of
+from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore, load_checkpoint
+from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
+from alphaswarm_rl.inference.selection import sha256_of_folder, trainer_of
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import DATED, ModelRow, NewEvaluation, NewModel
 from alphaswarm_rl.models.statistics import mean_of
-from alphaswarm_rl.runtime.building import Builder, lake_of
-from alphaswarm_rl.runtime.checkpoints import ADDED, CheckpointStore, load_checkpoint
-from alphaswarm_rl.runtime.loaded_policy import LoadedPolicy
-from alphaswarm_rl.runtime.runtime import one_at_a_time
-from alphaswarm_rl.runtime.selection import sha256_of_folder, trainer_of
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
 

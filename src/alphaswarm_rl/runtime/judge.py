@@ -11,10 +11,11 @@ from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.building import load_preprocessing, training_windows
+from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
+from alphaswarm_rl.inference.selection import Selection, trained_by, trainer_of
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
-from alphaswarm_rl.runtime.building import load_preprocessing, training_windows
-from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint
-from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
+from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, result_of, run_scope
 from alphaswarm_rl.runtime.observers import Judged
 from alphaswarm_rl.runtime.opening import (
     RunContext,
@@ -28,7 +29,6 @@ from alphaswarm_rl.runtime.opening import (
     start,
 )
 from alphaswarm_rl.runtime.rollout import evaluate_learner
-from alphaswarm_rl.runtime.selection import Selection, trained_by, trainer_of
 from alphaswarm_rl.runtime.training import record_evaluation
 from alphaswarm_rl.spec import RLExperimentSpec
 
@@ -69,7 +69,7 @@ def judge(
 ) -> RunResult:
     """Opens a run and rolls the policy out."""
     spec = context.spec
-    refuse_if_halted(ledger, None)
+    ledger.refuse_if_halted()
     version = _version(ledger, spec, parent, strict=strict)
     store = CheckpointStore(context.settings.models_path)
     loaded = Selection(ledger, store, spec).load(parent, arguments.checkpoint, verb=verb)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from alphaswarm_rl.core.errors import ModelError, OptionError
+from alphaswarm_rl.inference.checkpoints import load_checkpoint
+from alphaswarm_rl.inference.selection import trained_by, trainer_of
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, ValidationRow
-from alphaswarm_rl.runtime.checkpoints import load_checkpoint
 from alphaswarm_rl.runtime.envelope import RunResult
 from alphaswarm_rl.runtime.runtime import RLRuntime
-from alphaswarm_rl.runtime.selection import trained_by, trainer_of
 from alphaswarm_rl.settings import Settings
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.models import ModelRegistry, ModelRow
-from alphaswarm_rl.runtime.checkpoints import ADDED, CheckpointStore
 
 _LIVE = ("pending", "running")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
+from alphaswarm_rl.inference.checkpoints import Checkpoint
+from alphaswarm_rl.inference.scopes import scope_of
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, NewEvaluation, NewModel, Scope, Source
-from alphaswarm_rl.runtime.checkpoints import Checkpoint
 from alphaswarm_rl.runtime.model_curve import training_curve
 from alphaswarm_rl.runtime.observers import Judged, RunObserver, Watched
-from alphaswarm_rl.runtime.scopes import scope_of
 
 _log = logging.getLogger(__name__)
 

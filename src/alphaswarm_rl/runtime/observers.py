@@ -10,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
+from alphaswarm_rl.inference.checkpoints import Checkpoint
 from alphaswarm_rl.ledger import EvaluationPhase, Ledger, RunRow
-from alphaswarm_rl.runtime.checkpoints import Checkpoint
-from alphaswarm_rl.runtime.episodes import Episode
+from alphaswarm_rl.recording.episodes import Episode
 from alphaswarm_rl.runtime.events import Event, EventBus
 from alphaswarm_rl.runtime.rollout import Evaluation
 from alphaswarm_rl.settings import Settings

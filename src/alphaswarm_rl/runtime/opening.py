@@ -9,19 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from alphaswarm_rl.arrays.devices import resolve_device
 from alphaswarm_rl.core.contracts import OpenStore
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.seeding import LARGEST_SEED
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.building import Builder, lake_of
+from alphaswarm_rl.inference.checkpoints import Checkpoint
+from alphaswarm_rl.inference.frozen_policies import FrozenPolicies
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
-from alphaswarm_rl.runtime.building import Builder, lake_of
-from alphaswarm_rl.runtime.checkpoints import Checkpoint
+from alphaswarm_rl.recording.recording import Recording
 from alphaswarm_rl.runtime.envelope import RunScope
 from alphaswarm_rl.runtime.events import Event, Sink
-from alphaswarm_rl.runtime.fingerprints import code_fingerprint, machine_fingerprint, resolve_device
-from alphaswarm_rl.runtime.frozen_policies import FrozenPolicies
+from alphaswarm_rl.runtime.fingerprints import code_fingerprint, machine_fingerprint
 from alphaswarm_rl.runtime.media import save_gif
-from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.rollout import Evaluation
 from alphaswarm_rl.runtime.tracking_description import destination_for
 from alphaswarm_rl.settings import Settings

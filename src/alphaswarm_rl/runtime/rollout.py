@@ -11,8 +11,8 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.halt import HaltToken
-from alphaswarm_rl.runtime.accounts import recorder_for
-from alphaswarm_rl.runtime.finite import refuse_not_finite
+from alphaswarm_rl.recording.accounts import recorder_for
+from alphaswarm_rl.recording.finite import refuse_not_finite
 
 #: Metrics of trading that runs and evaluations have a column of their own for.
 PORTFOLIO_COLUMNS = ("sharpe", "max_drawdown", "final_value", "total_return")

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from alphaswarm_rl.core.errors import RunError, SpecError, nearest
+from alphaswarm_rl.core.process_lock import one_at_a_time
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.cpu_threads import cpu_threads
+from alphaswarm_rl.inference.selection import Verb, latest_for
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.runtime import judge as judging
 from alphaswarm_rl.runtime import train as training
-from alphaswarm_rl.runtime.cpu_threads import cpu_threads
 from alphaswarm_rl.runtime.envelope import RunFailed, RunResult
 from alphaswarm_rl.runtime.events import Event, Sink
 from alphaswarm_rl.runtime.opening import RunContext
-from alphaswarm_rl.runtime.selection import Verb, latest_for
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refuse_verb
 
 __all__ = ["RLRuntime", "RunFailed", "RunResult"]
-
-#: One verb at a time in a process: torch's threads and the global generators that Stable-Baselines3 draws from are the
-#: process's, and two runs that shared them would not repeat themselves. Runs side by side are processes.
-one_at_a_time = threading.RLock()
 
 
 class RLRuntime:

@@ -9,14 +9,14 @@ from statistics import fmean
 from uuid import UUID
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
+from alphaswarm_rl.inference.checkpoints import Checkpoint
+from alphaswarm_rl.inference.scopes import env_id_of
 from alphaswarm_rl.lake.tables import KINDS, identifier
 from alphaswarm_rl.ledger import RunRow
+from alphaswarm_rl.recording.episodes import Episode
 from alphaswarm_rl.runtime import events
-from alphaswarm_rl.runtime.checkpoints import Checkpoint
-from alphaswarm_rl.runtime.episodes import Episode
 from alphaswarm_rl.runtime.events import Event
 from alphaswarm_rl.runtime.observers import RunObserver, Watched
-from alphaswarm_rl.runtime.scopes import env_id_of
 from alphaswarm_rl.runtime.traced_env import TracedEnv
 from alphaswarm_rl.telemetry.metrics import (
     EPISODE_LENGTH,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.runtime.episodes import Episode
+from alphaswarm_rl.recording.episodes import Episode
 from alphaswarm_rl.runtime.events import Event
 from alphaswarm_rl.runtime.observers import Judged, RunObserver, Watched
 from alphaswarm_rl.runtime.tracking_description import destination_for, params_of, tags_of, texts

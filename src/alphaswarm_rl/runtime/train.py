@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.inference.building import Builder, training_windows
+from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
+from alphaswarm_rl.inference.selection import recorded_sha256
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.runtime.accounting import refuse_other_tables
-from alphaswarm_rl.runtime.building import Builder, training_windows
-from alphaswarm_rl.runtime.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
-from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, refuse_if_halted, result_of, run_scope
-from alphaswarm_rl.runtime.episodes import EpisodeTracker
+from alphaswarm_rl.recording.accounting import refuse_other_tables
+from alphaswarm_rl.recording.episodes import EpisodeTracker
+from alphaswarm_rl.recording.recording import Recording, records_training
+from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, result_of, run_scope
 from alphaswarm_rl.runtime.opening import (
     RunContext,
     changed_surroundings,
@@ -25,17 +27,15 @@ from alphaswarm_rl.runtime.opening import (
     start,
 )
 from alphaswarm_rl.runtime.progress import ProgressBar
-from alphaswarm_rl.runtime.recording import Recording, records_training
-from alphaswarm_rl.runtime.selection import recorded_sha256
 from alphaswarm_rl.runtime.training import TrainingSession
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.runtime.device_tracker import DeviceTracker
+    from alphaswarm_rl.recording.device_tracker import DeviceTracker
 
 
 def train(context: RunContext, ledger: Ledger, *, seed: int | str | None) -> RunResult:
     """Opens a run of the spec's version and trains."""
-    refuse_if_halted(ledger, None)
+    ledger.refuse_if_halted()
     check_request(context, context.spec.training.window)
     run = create_run(
         context,
@@ -51,7 +51,7 @@ def train(context: RunContext, ledger: Ledger, *, seed: int | str | None) -> Run
 
 def resume(context: RunContext, ledger: Ledger, run_id: str) -> RunResult:
     """Claims a stopped run and goes on with it from its last checkpoint."""
-    refuse_if_halted(ledger, run_id)
+    ledger.refuse_if_halted(run_id)
     stopped = ledger.run(run_id)
     if stopped.target != "train":
         raise RunError(f"run {stopped.id}", f"it is a run of {stopped.target!r}", "Only training runs are resumed.")
@@ -93,7 +93,7 @@ def _run(context: RunContext, ledger: Ledger, run: RunRow, stopped: RunRow | Non
 def _tracker(env: AnyVectorEnv, *, on_device: bool) -> EpisodeTracker | DeviceTracker:
     if not on_device:
         return EpisodeTracker(env)
-    from alphaswarm_rl.runtime.device_tracker import DeviceTracker
+    from alphaswarm_rl.recording.device_tracker import DeviceTracker
 
     return DeviceTracker(env)
 

@@ -13,20 +13,20 @@ from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.building import Builder, is_stateful, load_preprocessing, preprocessing_state
+from alphaswarm_rl.inference.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.ledger import EvaluationPhase, Ledger
-from alphaswarm_rl.runtime.building import Builder, is_stateful, load_preprocessing, preprocessing_state
-from alphaswarm_rl.runtime.checkpoints import Checkpoint, CheckpointStore, LoadedCheckpoint
-from alphaswarm_rl.runtime.episodes import Episode, EpisodeTracker
+from alphaswarm_rl.recording.episodes import Episode, EpisodeTracker
+from alphaswarm_rl.recording.recording import Recording
 from alphaswarm_rl.runtime.events import EventBus
 from alphaswarm_rl.runtime.halting import HaltWatcher
 from alphaswarm_rl.runtime.observers import Judged, RunObserver
 from alphaswarm_rl.runtime.progress import ProgressBar
-from alphaswarm_rl.runtime.recording import Recording
 from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS, Evaluation, evaluate_learner
 from alphaswarm_rl.settings import Settings
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.runtime.device_tracker import DeviceTracker
+    from alphaswarm_rl.recording.device_tracker import DeviceTracker
 
 #: What counts as a rollout for agents that update step by step.
 _OFF_POLICY_LOG_UNIT = 1000

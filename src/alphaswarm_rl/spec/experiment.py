@@ -217,7 +217,7 @@ class RLExperimentSpec(FrozenModel):
             slots = ("reward", "observation", "action", "terminations")
             own = self.env.build().own_parts(frozenset(slot for slot in slots if getattr(self, slot)))
             for ref in own:
-                refs += [ref, *walk_refs(ref.resolve()[1])]
+                refs += [ref, *walk_refs(ref.resolved[1])]
         return {f"{ref.kind}:{ref.name}": _version(ref) for ref in refs}
 
     @property
@@ -227,7 +227,7 @@ class RLExperimentSpec(FrozenModel):
 
 
 def _version(ref: ComponentRef) -> int:
-    cls: type[RLComponent] = ref.resolve()[0]
+    cls: type[RLComponent] = ref.resolved[0]
     return cls.rl_version
 
 

@@ -1,0 +1,1 @@
+"""Arrays below everything: NumPy and torch backends, jit, compiled functions, counter-based randomness."""

@@ -1,0 +1,368 @@
+"""From a spec to built things: market data, environments with their preprocessing, and the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alphaswarm_rl.core.contracts import (
+    AgentRequest,
+    AnyVectorEnv,
+    DataRequest,
+    EnvRequest,
+    Learner,
+    Phase,
+    State,
+    TableReader,
+)
+from alphaswarm_rl.core.errors import CheckpointError, SpecError
+from alphaswarm_rl.core.kinds import Agent, EnvComponent
+from alphaswarm_rl.core.refs import ComponentRef
+from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.data_pipelines.transitions import TransitionPipeline
+from alphaswarm_rl.envs.observation_transform import ObservationSettings
+from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
+from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.envs.trading_plan import TradingPlan
+from alphaswarm_rl.inference.frozen_refs import frozen_refs
+from alphaswarm_rl.inference.market_data import MarketData
+from alphaswarm_rl.ledger import RunRow
+from alphaswarm_rl.market.calendar import shown
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
+from alphaswarm_rl.spec.sections import TrainingSpec
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.inference.frozen_policies import FoundPolicy, FrozenPolicies
+
+#: Vector steps of random actions that `obs.normalize: fixed` takes its statistics from.
+FIT_STEPS = 1000
+
+
+class Builder:
+    """Builds what one spec describes, for one seed.
+
+    Args:
+        spec: The validated spec.
+        seed: The run's seed, from which every consumer's stream is derived by name.
+        device: Device of the learner's tensors.
+        root: Folder that paths of data are relative to.
+        frames: Data frames that the caller handed in, by name.
+        lake: Gives the reader of the lake's tables, for data pipelines that read there.
+        frozen: Finds the trained policies that the spec names; None: nobody can, and acting with one is an error.
+    """
+
+    def __init__(
+        self,
+        spec: RLExperimentSpec,
+        *,
+        seed: int,
+        device: str,
+        root: Path = Path(),
+        frames: Mapping[str, Any] | None = None,
+        lake: Callable[[], TableReader] | None = None,
+        frozen: FrozenPolicies | None = None,
+    ) -> None:
+        assert spec.env is not None
+        assert spec.agent is not None
+        refuse_unused_parts(spec)
+        self.spec = spec
+        self.seed = seed
+        self.device = device
+        self.env: EnvComponent = spec.env.build()
+        self.agent: Agent = spec.agent.build()
+        self.parts = _parts(spec)
+        self.data = None
+        if spec.data_pipeline is not None:
+            self.data = self._market_data(spec.data_pipeline, root, frames or {}, lake)
+        named = frozen_refs(spec)
+        self._load_policy = frozen
+        self._frozen: tuple[FoundPolicy, ...] = () if frozen is None else tuple(map(frozen.find, named))
+        for found in self._frozen:
+            self._see_as_in_the_training_of(found)
+
+    def _see_as_in_the_training_of(self, found: FoundPolicy) -> None:
+        """Scales data by what a trained policy's scalers learnt, where they are of the same pipeline."""
+        if self.data is not None and found.spec.data_pipeline == self.spec.data_pipeline:
+            self.restore_data(found.loaded.states)
+
+    def _market_data(
+        self,
+        pipeline: ComponentRef,
+        root: Path,
+        frames: Mapping[str, Any],
+        lake: Callable[[], TableReader] | None,
+    ) -> MarketData:
+        source = pipeline.build()
+        if isinstance(source, TransitionPipeline):
+            raise SpecError(
+                f"data_pipeline {source.rl_alias!r}",
+                "it gives recorded transitions to learn from, not bars to trade",
+                "Name a pipeline of bars, such as iceberg or parquet.",
+            )
+        request = DataRequest(
+            warmup_bars=max(self.env.warmup_bars(self.parts), self.agent.warmup_bars()),
+            seed=derived_seed(self.seed, "data"),
+            root=root,
+            frames=frames,
+            symbols=tuple(self.spec.universe.symbols),
+            lake=lake,
+        )
+        return MarketData(source, request, self.spec.training.window)
+
+    def trains_on_device(self, *, recorded: bool) -> bool:
+        """Whether the training environment is in torch where the agent is: nobody on this side looks at its steps.
+
+        Args:
+            recorded: Whether training steps are recorded.
+        """
+        return (
+            self.device.startswith("cuda")
+            and self.env.on_device
+            and self.agent.on_device
+            and getattr(self.agent.config, "encoder", None) is None
+            and not self._preprocesses
+            and not recorded
+        )
+
+    @property
+    def _preprocesses(self) -> bool:
+        obs = self.spec.obs
+        return not (obs.normalize == "none" and obs.clip_range is None and obs.stack_frames is None)
+
+    def build_env(
+        self,
+        stream: str,
+        *,
+        num_envs: int,
+        phase: Phase,
+        window: Window,
+        render: bool = False,
+        on_device: bool = False,
+    ) -> AnyVectorEnv:
+        """An environment whose randomness is the stream of that name; preprocessed as the spec says.
+
+        Args:
+            stream: The stream.
+            num_envs: How many are stepped together.
+            phase: What for.
+            window: The dates it may show.
+            render: Whether it must give pictures.
+            on_device: Whether it is in torch where the agent is.
+        """
+        self.refuse_window(window)
+        if phase == "evaluate":
+            self._refuse_hindsight(window)
+        env = self._raw_env(stream, num_envs=num_envs, phase=phase, window=window, render=render, on_device=on_device)
+        if not self._preprocesses:
+            return env
+        obs = self.spec.obs
+        asked = ObservationSettings(normalize=obs.normalize, clip_range=obs.clip_range, stack_frames=obs.stack_frames)
+        return PreprocessedEnv(env, asked, training=phase == "train")
+
+    def refuse_window(self, window: Window) -> None:
+        """Refuses dates for an environment that has none."""
+        if window and "window" not in self.env.slots():
+            raise SpecError(
+                f"window {window}",
+                f"the env {self.env.rl_alias!r} has no dates",
+                "Replay it with another seed instead.",
+            )
+
+    def load_data(self, windows: tuple[Window, ...]) -> None:
+        """Loads what these windows need at once, where the spec has market data."""
+        if self.data is not None:
+            self.data.load(windows)
+
+    def restore_data(self, states: Mapping[str, State]) -> None:
+        """Takes fitted scalers from a checkpoint; they are loaded, never fitted again."""
+        if self.data is None:
+            return
+        if "data" not in states:
+            raise CheckpointError(
+                "the checkpoint", "it holds no state of the data pipeline", "Use a checkpoint of a run of this spec."
+            )
+        self.data.restore(states["data"])
+
+    def data_fingerprint(self, window: Window) -> str | None:
+        """SHA-256 of the bars of that window with their warm-up; None where the environment makes its own."""
+        return self.env.data_fingerprint(window) if self.data is None else self.data.raw(window).fingerprint
+
+    def dates_played(self, env: AnyVectorEnv, window: Window) -> tuple[str | None, str | None]:
+        """The first and the last bar that an evaluation in that environment trades; the window's dates without bars."""
+        if self.data is None:
+            return window.start, window.end
+        panel, plan = self.data.raw(window), getattr(env.unwrapped, "plan", None)
+        first = plan.first_bar if isinstance(plan, TradingPlan) else panel.warmup
+        return shown(panel.timestamps[first]), shown(panel.timestamps[-1])
+
+    def has_other_bars(self, trained: RunRow, window: Window) -> bool:
+        """Whether the bars of a training window are not those that the run saw; not asked of bars that seeds make.
+
+        Args:
+            trained: The run that was trained on them.
+            window: Its training window.
+        """
+        if self.data is None:
+            return self.env.data_fingerprint(window) != trained.data_fingerprint
+        if self.data.drawn_by_the_run and self.seed != trained.seed:
+            return False
+        return self.data.fingerprint(window) != trained.data_fingerprint
+
+    def in_sample(self, window: Window, training: TrainingSpec | None = None) -> bool | None:
+        """Whether an evaluation on those dates sees what training or validation saw; None where nobody can know.
+
+        Args:
+            window: The dates of the evaluation.
+            training: How the policy was trained; None: as the spec says.
+        """
+        if self.agent.trains:
+            seen = training_windows(training or self.spec.training)
+        elif self._frozen:
+            seen = tuple(its for found in self._frozen for its in training_windows(found.spec.training))
+        else:
+            return False
+        return self.env.in_sample(window, seen) if self.data is None else self.data.overlaps(window, seen)
+
+    def notices(self, *, judges: bool, windows: Mapping[str, Window] | None = None) -> list[str]:
+        """What the user should know about how things were resolved.
+
+        Args:
+            judges: Whether there will be an evaluation.
+            windows: The windows that will be played, by name.
+        """
+        left_out = self._left_out_of_evaluation() if judges else ()
+        of_data = (
+            []
+            if self.data is None
+            else [note for name, window in (windows or {}).items() for note in self.data.notices(name, window)]
+        )
+        return [*self.env.notices(), *left_out, *of_data, *self._frozen_notices()]
+
+    def _frozen_notices(self) -> list[str]:
+        others = [
+            f"frozen policy: {found.called} was trained on another data_pipeline; data are scaled as this spec says"
+            for found in self._frozen
+            if found.spec.data_pipeline != self.spec.data_pipeline
+        ]
+        return [*(found.notice for found in self._frozen), *others]
+
+    def fit_preprocessing(self, env: AnyVectorEnv) -> None:
+        """Fits what must be fitted before training, on an environment of its own."""
+        if isinstance(env, PreprocessedEnv) and self.spec.obs.normalize == "fixed":
+            warm_up = self._raw_env(
+                "fit", num_envs=env.num_envs, phase="train", window=self.spec.training.window, render=False
+            )
+            try:
+                env.fit(warm_up, seed=self.seed, steps=FIT_STEPS)
+            finally:
+                warm_up.close()
+
+    def _raw_env(
+        self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool, on_device: bool = False
+    ) -> AnyVectorEnv:
+        parts = self.parts if self.data is None else {**self.parts, "panel": self.data.seen(window)}
+        return self.env.build(
+            EnvRequest(
+                num_envs=num_envs,
+                seed=derived_seed(self.seed, stream),
+                phase=phase,
+                window=window,
+                parts=parts,
+                render=render,
+                stop_properly=self.spec.training.stop_properly_penalty_coef if phase == "train" else None,
+                backend="torch" if on_device else "numpy",
+                device=self.device if on_device else "cpu",
+            )
+        )
+
+    def build_learner(self, env: AnyVectorEnv, *, training: bool) -> Learner:
+        """The agent, built for that environment's spaces; to be trained, or only to be asked for actions."""
+        seed = derived_seed(self.seed, "agent")
+        named = self.spec.training.advantage
+        advantage = None if named is None else named.build()
+        return self.agent.build(
+            AgentRequest(
+                env=env,
+                seed=seed,
+                device=self.device,
+                training=training,
+                advantage=advantage,
+                load_policy=self._load_policy,
+            )
+        )
+
+    def _refuse_hindsight(self, window: Window) -> None:
+        """Refuses to judge a policy that is shown the future."""
+        columns = frozenset() if self.data is None else self.data.raw(window).training_only_features
+        observation = self._part("observation")
+        builders = () if observation is None else observation.builders()
+        shown = [*sorted(columns), *(builder.rl_alias for builder in builders if builder.training_only)]
+        if shown:
+            raise SpecError(
+                f"what the agent sees: {', '.join(shown)}",
+                "it is made with hindsight, and a policy that sees it cannot be judged",
+                "Leave it out, or train without any evaluation: evaluation: {episodes: 0}.",
+            )
+
+    def _left_out_of_evaluation(self) -> tuple[str, ...]:
+        reward = self._part("reward")
+        if reward is None:
+            return ()
+        ordinary = [named for named in reward.terms() if not named.term.settles]
+        left_out = [named.name for named in ordinary if named.term.training_only]
+        if not left_out:
+            return ()
+        instead = "; the portfolio return is reported instead" if len(left_out) == len(ordinary) else ""
+        return (f"reward terms left out of evaluation: {', '.join(left_out)}{instead}",)
+
+    def _part(self, slot: str) -> Any:
+        """The component in a slot: the spec's, or the environment's own where it says it."""
+        return self.env.part(slot, self.parts) if isinstance(self.env, TradingComponent) else self.parts.get(slot)
+
+
+def lake_of(settings: Settings) -> Callable[[], TableReader]:
+    """How data pipelines come to the lake of these settings; nothing of it is loaded before one asks."""
+
+    def reader() -> TableReader:
+        from alphaswarm_rl.lake.reader import LakeReader
+
+        return LakeReader(settings)
+
+    return reader
+
+
+def _parts(spec: RLExperimentSpec) -> dict[str, Any]:
+    """The components that replace the environment's own, by slot."""
+    given = {"reward": spec.reward, "observation": spec.observation, "action": spec.action}
+    parts: dict[str, Any] = {slot: ref.build() for slot, ref in given.items() if ref is not None}
+    if spec.terminations:
+        parts["terminations"] = tuple(ref.build() for ref in spec.terminations)
+    return parts
+
+
+def training_windows(training: TrainingSpec) -> tuple[Window, ...]:
+    """What training and validation see; a best model without a window of its own is sought everywhere."""
+    if training.validation_window or training.eval_during_training:
+        return (training.window, training.validation_window)
+    return (training.window,)
+
+
+def preprocessing_state(env: AnyVectorEnv) -> State | None:
+    """The fitted statistics of an environment's preprocessing, if it has any."""
+    return env.statistics() if isinstance(env, PreprocessedEnv) else None
+
+
+def load_preprocessing(env: AnyVectorEnv, state: State | None) -> None:
+    """Hands fitted statistics to an environment; they are loaded, never fitted again."""
+    if isinstance(env, PreprocessedEnv) and state is not None:
+        env.load_statistics(state)
+
+
+def is_stateful(env: Any) -> bool:
+    """Whether an environment can be put back into any state."""
+    if isinstance(env, PreprocessedEnv):
+        return bool(env.inner_stateful)
+    return hasattr(env, "get_state") and hasattr(env, "set_state")

@@ -1,0 +1,175 @@
+"""Which checkpoint a verb means: a run's last, its best, one of its steps, or a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, RunError
+from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
+from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.ledger.runs import PRUNED, RESUMABLE
+from alphaswarm_rl.spec import RLExperimentSpec
+
+#: What a stored run is wanted for.
+Verb = Literal["resume", "evaluate", "replay"]
+
+#: The parts of a spec that a policy depends on.
+_OF_THE_POLICY = ("env", "obs", "observation", "action", "agent")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Finds and loads checkpoints for one spec.
+
+    Attributes:
+        ledger: Where runs are looked up.
+        store: Where checkpoints lie.
+        spec: The spec whose policy is wanted.
+    """
+
+    ledger: Ledger
+    store: CheckpointStore
+    spec: RLExperimentSpec
+
+    def load(self, run: RunRow | None, wanted: str | int | None, *, verb: str) -> LoadedCheckpoint | None:
+        """The checkpoint, verified; None where the agent learns nothing and none is named.
+
+        Args:
+            run: The run whose checkpoint it is; None leaves only a folder.
+            wanted: `best`, a step, or a folder; None is the run's last.
+            verb: What it is wanted for.
+        """
+        if isinstance(wanted, str) and wanted != "best" and not wanted.isdigit():
+            path = Path(wanted)
+            return self._of_this_policy(load_checkpoint(path, expected_sha256=sha256_of_folder(self.ledger, path)))
+        if wanted is None and (run is None or run.checkpoint is None) and not self._must_be_trained():
+            return None
+        if run is None:
+            raise RunError(
+                f"spec {self.spec.name!r}",
+                f"{verb} needs a trained policy",
+                "Name a run, or a checkpoint folder with --checkpoint.",
+            )
+        if wanted is None:
+            return self._last(run)
+        trained = self._trained(run)
+        _refuse_removed(trained)
+        return self._best(trained) if wanted == "best" else self._step(trained, int(wanted))
+
+    def _must_be_trained(self) -> bool:
+        assert self.spec.agent is not None
+        return bool(self.spec.agent.build().trains)
+
+    def _of_this_policy(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
+        theirs = trained_by(loaded)
+        differing = [name for name in _OF_THE_POLICY if getattr(theirs, name) != getattr(self.spec, name)]
+        if differing:
+            raise CheckpointError(
+                f"checkpoint {str(loaded.checkpoint.path)!r}",
+                f"it was trained with another {' and '.join(differing)} than this spec has",
+                "Use a checkpoint of this spec, or the spec of this checkpoint.",
+            )
+        return loaded
+
+    def _last(self, run: RunRow) -> LoadedCheckpoint:
+        _refuse_removed(self._trained(run))
+        if run.checkpoint is None:
+            raise RunError(f"run {run.id}", "it has no checkpoint", "Use a run that trained.")
+        return load_checkpoint(Path(run.checkpoint), expected_sha256=run.checkpoint_sha256)
+
+    def _best(self, run: RunRow) -> LoadedCheckpoint:
+        if run.best_checkpoint is None:
+            why, remedy = "it sought no best model", "Train with training.eval_during_training: true."
+            raise RunError(f"run {run.id}", why, remedy)
+        return self._recorded(run, Path(run.best_checkpoint))
+
+    def _step(self, run: RunRow, step: int) -> LoadedCheckpoint:
+        steps = self.store.steps(run.id)
+        if step not in steps:
+            kept = ", ".join(map(str, steps)) or "none"
+            raise RunError(f"checkpoint at step {step} of run {run.id}", "it is not kept", f"Kept: {kept}.")
+        return self._recorded(run, steps[step])
+
+    def _recorded(self, run: RunRow, path: Path) -> LoadedCheckpoint:
+        return load_checkpoint(path, expected_sha256=recorded_sha256(self.ledger, run, path))
+
+    def _trained(self, run: RunRow) -> RunRow:
+        """The training run behind an evaluation or a replay: the one whose checkpoints they use."""
+        while run.target != "train" and run.parent_run_id is not None:
+            run = self.ledger.run(run.parent_run_id)
+        return run
+
+
+def trained_by(loaded: LoadedCheckpoint) -> RLExperimentSpec:
+    """The spec whose training wrote a checkpoint."""
+    return RLExperimentSpec.from_data(loaded.spec, source=f"checkpoint {loaded.checkpoint.path}", stored=True)
+
+
+def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
+    """The checksum that the ledger holds of one of a run's checkpoints; one it does not know is refused."""
+    wanted = path.resolve()
+    if run.checkpoint is not None and Path(run.checkpoint).resolve() == wanted and run.checkpoint_sha256 is not None:
+        return run.checkpoint_sha256
+    told = [event.payload for event in ledger.events(run.id) if event.stage == "train.checkpoint"]
+    found = next((item["sha256"] for item in reversed(told) if Path(item["path"]).resolve() == wanted), None)
+    if found is None:
+        raise CheckpointError(
+            f"checkpoint {str(path)!r}", f"the ledger has no record of it in run {run.id}", "Use another checkpoint."
+        )
+    return str(found)
+
+
+def sha256_of_folder(ledger: Ledger, path: Path) -> str | None:
+    """The checksum that the ledger holds of a checkpoint folder; None where it is of no run it knows."""
+    run = trainer_of(ledger, path)
+    return None if run is None else recorded_sha256(ledger, run, path)
+
+
+def trainer_of(ledger: Ledger, path: Path) -> RunRow | None:
+    """The training run that wrote a checkpoint folder; None where the ledger knows none."""
+    run_id = path.resolve().parent.name
+    runs = ledger.runs(target="train", limit=None, include_removed=True)
+    return next((run for run in runs if run.id == run_id), None)
+
+
+def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
+    """The newest run that a verb can use.
+
+    Args:
+        ledger: Where runs are looked up.
+        verb: resume takes a stopped training run that has a checkpoint; the others a run with a checkpoint, or one of
+            an agent that needs none.
+    """
+    if verb == "resume":
+        usable, none = _can_go_on, "no training run has stopped with a checkpoint"
+    else:
+        usable, none = partial(_can_be_judged, ledger), "no run has a checkpoint or an agent that needs none"
+    found = next((run for run in ledger.runs(limit=None) if usable(run)), None)
+    if found is None:
+        raise RunError(f"the latest run to {verb}", none, "See: rl runs list. Or train one: rl train SPEC.")
+    return found
+
+
+def _can_go_on(run: RunRow) -> bool:
+    # A trial that its study gave up is not what anybody means to go on with; by its id it can be.
+    pruned = run.halt_reason is not None and run.halt_reason.startswith(PRUNED)
+    return run.target == "train" and run.status in RESUMABLE and run.checkpoint is not None and not pruned
+
+
+def _can_be_judged(ledger: Ledger, run: RunRow) -> bool:
+    if run.checkpoint is not None:
+        return Path(run.checkpoint).is_dir()
+    payload = ledger.version(run.version_id).payload
+    try:
+        agent = RLExperimentSpec.from_data(payload, stored=True).agent
+        return agent is not None and not agent.build().trains
+    except AlphaSwarmError:  # a version that this code cannot read is none that it can run
+        return False
+
+
+def _refuse_removed(run: RunRow) -> None:
+    if run.removed_at is not None:
+        raise RunError(f"run {run.id}", "its files were removed", "Use another run.")

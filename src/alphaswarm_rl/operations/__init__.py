@@ -1,0 +1,1 @@
+"""Every verb once: settings and a frozen request in, a frozen result out."""

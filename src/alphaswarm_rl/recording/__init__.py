@@ -1,0 +1,1 @@
+"""Every step on its way to the tables: watched, numbered, turned into rows, written."""

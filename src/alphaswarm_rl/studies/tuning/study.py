@@ -1,0 +1,210 @@
+"""The study on disk: Optuna's sampler, pruner and storage, made to go on after a kill as if there had been none.
+
+What is drawn for a trial depends on the study's seed, on how many trials were made before, and on what they brought:
+never on the process. A trial that a process left behind counts as not made, and the next one draws the same again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from alphaswarm_rl.core.errors import RunError, require
+from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.db.engine import BUSY_SECONDS, open_engine
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.studies.tuning.document import Parameter
+from alphaswarm_rl.studies.tuning.plan import Plan
+
+TrialState = Literal["completed", "pruned", "failed", "interrupted", "running"]
+
+#: Why a trial that ended failed; one that failed without it was interrupted.
+_ERROR = "error"
+_RUN = "run_id"
+_PLAN = "plan"
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One trial of a study.
+
+    Attributes:
+        number: Its number in the study, from 0; interrupted trials have one too.
+        state: How it ended. `interrupted` ones are made up for, all others count.
+        value: What it is judged by: of a pruned one its last validation's, which is not compared.
+        params: Its parameters by path.
+        run_id: Its run in the ledger; None where it came to none.
+        error: Why it failed.
+    """
+
+    number: int
+    state: TrialState
+    value: float | None
+    params: dict[str, Any]
+    run_id: str | None
+    error: str | None = None
+
+
+class Study:
+    """An open study that this process alone works on.
+
+    Args:
+        plan: What is searched.
+        storage: Optuna's storage; None keeps it in memory.
+    """
+
+    def __init__(self, plan: Plan, storage: Any = None) -> None:
+        self.plan = plan
+        self._optuna = _optuna()
+        pruners = self._optuna.pruners
+        startup = plan.study.startup_trials
+        self._study = self._optuna.create_study(
+            study_name=plan.name,
+            storage=storage,
+            direction=plan.study.direction,
+            sampler=self._sampler(0),
+            pruner=pruners.MedianPruner(n_startup_trials=startup) if plan.study.pruning else pruners.NopPruner(),
+            load_if_exists=True,
+        )
+        self._refuse_another_plan()
+        self._give_up_what_was_running()
+
+    def ask(self) -> Any:
+        """The next trial, as Optuna's object; `values_of` says its parameters."""
+        self._study.sampler = self._sampler(len(self.made()))
+        return self._study.ask({path: self._distribution(found) for path, found in self.plan.space.items()})
+
+    def values_of(self, trial: Any) -> dict[str, Any]:
+        """The parameters of a trial as a spec takes them."""
+        return _values(self.plan.space, trial.params)
+
+    def complete(self, trial: Any, value: float) -> None:
+        """Ends a trial with its value."""
+        self._study.tell(trial, value)
+
+    def prune(self, trial: Any) -> None:
+        """Ends a trial that was halted for its validations."""
+        self._study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
+
+    def fail(self, trial: Any, error: str) -> None:
+        """Ends a trial whose parameters came to nothing; it counts."""
+        trial.set_user_attr(_ERROR, error)
+        self.interrupt(trial)
+
+    def interrupt(self, trial: Any) -> None:
+        """Ends a trial that its parameters are not to blame for; it is made up for."""
+        self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+
+    def note_run(self, trial: Any, run_id: str) -> None:
+        """Says which run a trial is."""
+        trial.set_user_attr(_RUN, run_id)
+
+    def rows(self) -> list[TrialRow]:
+        """Every trial, by number."""
+        return [self._row(trial) for trial in self._study.get_trials(deepcopy=False)]
+
+    def made(self) -> list[TrialRow]:
+        """The trials that count: all that ended by themselves."""
+        return [row for row in self.rows() if row.state not in ("interrupted", "running")]
+
+    def _sampler(self, made: int) -> Any:
+        # A sampler of its own for each trial: its stream must not depend on which process drew before.
+        return self._optuna.samplers.TPESampler(
+            seed=derived_seed(self.plan.study.seed, "tuning", made), n_startup_trials=self.plan.study.startup_trials
+        )
+
+    def _distribution(self, parameter: Parameter) -> Any:
+        kinds = self._optuna.distributions
+        if parameter.type == "categorical":
+            # As texts: Optuna keeps no lists and mappings.
+            return kinds.CategoricalDistribution(parameter.texts)
+        assert parameter.low is not None
+        assert parameter.high is not None
+        if parameter.type == "int":
+            step = 1 if parameter.step is None else int(parameter.step)
+            return kinds.IntDistribution(int(parameter.low), int(parameter.high), log=parameter.log, step=step)
+        return kinds.FloatDistribution(
+            float(parameter.low), float(parameter.high), log=parameter.log, step=parameter.step
+        )
+
+    def _refuse_another_plan(self) -> None:
+        wanted = self.plan.fingerprint()
+        text = self._study.user_attrs.get(_PLAN)
+        if text is None:
+            self._study.set_user_attr(_PLAN, json.dumps(wanted))
+            return
+        begun = json.loads(text)
+        changed = sorted(key for key in wanted if wanted[key] != begun.get(key))
+        if changed:
+            raise RunError(
+                f"study {self.plan.name!r}",
+                f"it was begun with other values of {', '.join(changed)}",
+                "Give this one another study.name; only study.trials may change.",
+            )
+
+    def _give_up_what_was_running(self) -> None:
+        running = self._optuna.trial.TrialState.RUNNING
+        for trial in self._study.get_trials(deepcopy=False, states=(running,)):
+            self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+
+    def _row(self, trial: Any) -> TrialRow:
+        error = trial.user_attrs.get(_ERROR)
+        states: Mapping[str, TrialState] = {"COMPLETE": "completed", "PRUNED": "pruned", "RUNNING": "running"}
+        state = states.get(trial.state.name, "interrupted" if error is None else "failed")
+        params = _values(self.plan.space, trial.params)
+        return TrialRow(trial.number, state, trial.value, params, trial.user_attrs.get(_RUN), error)
+
+
+@contextmanager
+def open_study(plan: Plan, settings: Settings) -> Iterator[Study]:
+    """The study in the home folder, begun or gone on with; a second process on it is refused."""
+    optuna = _optuna()
+    folder = settings.below_home(Path("tuning"))
+    folder.mkdir(parents=True, exist_ok=True)
+    url = f"sqlite:///{folder / 'studies.db'}"
+    open_engine(url).dispose()  # a file on a network disk is refused, as the ledger's is
+    with _alone(folder / f"{plan.name}.lock", plan.name):
+        try:
+            storage = optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": BUSY_SECONDS}})
+        except RuntimeError as error:  # what Optuna raises for a file of another version of it
+            raise RunError(
+                f"the studies in {str(folder / 'studies.db')!r}", str(error), "Use the version of Optuna that wrote it."
+            ) from error
+        try:
+            yield Study(plan, storage)
+        finally:
+            storage.engine.dispose()
+
+
+@contextmanager
+def _alone(path: Path, name: str) -> Iterator[None]:
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunError(
+                f"study {name!r}", "another process works on it", "Wait for it, or give this one another study.name."
+            ) from error
+        yield  # the lock ends with the file, and with the process however that ends
+
+
+def _values(space: Mapping[str, Parameter], params: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        path: json.loads(params[path]) if parameter.type == "categorical" else params[path]
+        for path, parameter in space.items()
+        if path in params
+    }
+
+
+def _optuna() -> Any:
+    optuna = require("optuna", extra="tune")
+    # Its lines go where ours go, and only those that warn.
+    optuna.logging.disable_default_handler()
+    optuna.logging.enable_propagation()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

@@ -1,0 +1,83 @@
+"""Measures of an equity curve against closed forms and numbers that others published."""
+
+import math
+
+import numpy as np
+import pytest
+
+from alphaswarm_rl.statistics.performance import performance, returns_of
+
+#: The returns of empyrical's own tests, and what it gives for 252 periods a year.
+PUBLISHED_RETURNS = [0.01, 0.10, -0.04, 0.02, 0.03, 0.02, 0.01, -0.10]
+PUBLISHED = {
+    "sharpe": 1.7238613962,
+    "sortino": 2.6055312517,
+    "volatility": 0.9136465400,
+    "max_drawdown": -0.1,
+    "annual_return": 2.3302927973,
+}
+
+
+def curve(returns, start=100.0):
+    return start * np.concatenate([[1.0], np.cumprod(1.0 + np.asarray(returns))])
+
+
+@pytest.mark.parametrize("start", [1.0, 100.0, 1e6])
+def test_the_numbers_are_empyricals(start):
+    found = performance(curve(PUBLISHED_RETURNS, start), 252)
+    for name, value in PUBLISHED.items():
+        assert found[name] == pytest.approx(value, rel=1e-9), name
+    assert found["total_return"] == pytest.approx(np.prod(1 + np.array(PUBLISHED_RETURNS)) - 1)
+    assert found["final_value"] == pytest.approx(start * np.prod(1 + np.array(PUBLISHED_RETURNS)))
+
+
+def test_two_returns_by_hand():
+    # 100 -> 110 -> 99: returns 0.1 and -0.1, mean 0, deviation sqrt(0.02).
+    found = performance([100.0, 110.0, 99.0], 4)
+    assert found["total_return"] == pytest.approx(-0.01)
+    assert found["annual_return"] == pytest.approx(0.99**2 - 1)
+    assert found["sharpe"] == pytest.approx(0.0, abs=1e-12)
+    assert found["volatility"] == pytest.approx(2 * math.sqrt(0.02))
+    assert found["max_drawdown"] == pytest.approx(-0.1)
+
+
+def test_the_ratios_by_hand():
+    # Returns 0.02 and -0.01: mean 0.005, deviation 0.03 / sqrt(2), downside sqrt(0.0001 / 2).
+    found = performance(curve([0.02, -0.01]), 100)
+    assert found["sharpe"] == pytest.approx(10 * 0.005 / (0.03 / math.sqrt(2)))
+    assert found["sortino"] == pytest.approx(10 * 0.005 / math.sqrt(0.0001 / 2))
+
+
+def test_a_fall_in_the_first_period_is_a_drawdown():
+    assert performance([100.0, 80.0, 90.0], 252)["max_drawdown"] == pytest.approx(-0.2)
+
+
+def test_a_drawdown_is_measured_from_an_earlier_peak_never_a_later_one():
+    assert performance([100.0, 90.0, 200.0, 190.0], 252)["max_drawdown"] == pytest.approx(-0.1)
+
+
+@pytest.mark.parametrize("returns", [[0.01] * 50, [0.0] * 5, [0.01], []], ids=["steady", "flat", "one", "none"])
+def test_without_risk_a_ratio_is_zero(returns):
+    found = performance(curve(returns), 252)
+    assert found["sharpe"] == found["sortino"] == 0.0
+    assert found["volatility"] == pytest.approx(0.0, abs=1e-12)
+    assert all(math.isfinite(value) for value in found.values())
+
+
+@pytest.mark.parametrize("values", [[100.0, 0.0], [100.0, 50.0, 0.0, 0.0], [100.0, -20.0, -30.0]])
+def test_ruin_is_finite(values):
+    found = performance(values, 252)
+    assert found["annual_return"] == -1.0
+    assert found["total_return"] <= -1.0
+    assert found["max_drawdown"] <= -1.0
+    assert all(math.isfinite(value) for value in found.values())
+
+
+def test_nothing_earns_nothing():
+    assert returns_of(np.array([100.0, 0.0, 0.0, 5.0])).tolist() == [-1.0, 0.0, 0.0]
+
+
+def test_growth_beyond_all_numbers_is_cut_off():
+    many = [performance([1.0, 2.0], 525_600)["annual_return"] for _ in range(1000)]
+    assert math.isfinite(many[0])
+    assert math.isfinite(np.mean(many))
