@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from alphaswarm_rl.core.errors import OptionError, PartNotHere
 from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.options import BY_KEY, OPTIONS, effective_spec, load_settings, starting_spec
-from alphaswarm_rl.options.click_options import TableOption, given, option_params
+from alphaswarm_rl.options.click_options import TableOption, given
 from alphaswarm_rl.options.faces import Given, read_faces, refuse_absent_part
 from alphaswarm_rl.options.lens import look, put
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -28,7 +28,7 @@ def from_command_line(*arguments):
     """The flags as a real command receives them."""
     seen = {}
 
-    @click.command(params=[click.Argument(["spec"], required=False), *option_params()])
+    @click.command(params=[click.Argument(["spec"], required=False), *map(TableOption, OPTIONS)])
     def command(**params):
         seen.update(given(params))
 
@@ -147,7 +147,7 @@ def test_null_is_a_value_and_none_is_not():
 
 
 def test_the_help_names_the_variable_the_default_and_the_choices():
-    command = click.Command("train", params=list(option_params(["spec"])))
+    command = click.Command("train", params=[TableOption(option) for option in OPTIONS if option.target == "spec"])
     text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
     assert "--gamma NUMBER Discount factor. [ENV RL_TRAIN_GAMMA; default 0.99 without a SPEC]" in text
     assert "--learning-rate NUMBER Learning rate. [ENV RL_TRAIN_LEARNING_RATE; default 3e-4 without a SPEC]" in text
@@ -157,7 +157,7 @@ def test_the_help_names_the_variable_the_default_and_the_choices():
 
 
 def test_command_line_options_know_their_row():
-    params = option_params()
+    params = [TableOption(option) for option in OPTIONS]
     assert all(isinstance(param, TableOption) for param in params)
     assert [param.row for param in params] == list(OPTIONS)
     level = next(param for param in params if param.row.key == "logs.level")

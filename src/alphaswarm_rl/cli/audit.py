@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.targets import spec_of
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
+from alphaswarm_rl.operations.references import spec_of
 
 if TYPE_CHECKING:
     from alphaswarm_rl.audit.spec_lookahead import Report
@@ -23,7 +23,7 @@ def audit() -> None:
     """Audit a spec: does anything in it know the future?"""
 
 
-@verb("lookahead", group=audit)
+@verb("audit.lookahead", group=audit)
 @click.argument("spec_or_run", metavar="SPEC|RUN")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of made data, actions and noise.")
 def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
@@ -43,7 +43,9 @@ def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
     from alphaswarm_rl.inference.building import lake_of
 
     settings = session.settings
-    report = audit_spec(spec_of(session, spec_or_run), root=settings.data.root, lake=lake_of(settings), seed=seed)
+    report = audit_spec(
+        spec_of(session.load_settings, spec_or_run), root=settings.data.root, lake=lake_of(settings), seed=seed
+    )
     rows = [
         (
             finding.kind,

@@ -28,7 +28,7 @@ def bench() -> None:
     """Measure this installation, beside its peers where they are installed."""
 
 
-@verb("env", group=bench)
+@verb("bench.env", group=bench)
 @click.option(
     "--num-envs", type=click.IntRange(min=1), multiple=True, help="Environments stepped together; may be repeated."
 )
@@ -66,7 +66,7 @@ def env(session: Session, num_envs: tuple[int, ...], rounds: int, seconds: float
     session.answer({"machine": machine, "rows": [asdict(row) for row in rows]}, [*columns(header, table), *notes])
 
 
-@verb("truth", group=bench)
+@verb("bench.truth", group=bench)
 @click.argument("tasks", nargs=-1, metavar="[TASK]...")
 @click.option("--agent", "agents", multiple=True, default=("ppo_inhouse",), show_default=True, help="May be repeated.")
 @click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Trainings of each task.")

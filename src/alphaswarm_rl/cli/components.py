@@ -19,7 +19,7 @@ def components() -> None:
     """List the components that specs can name, and their parameters."""
 
 
-@verb("list", group=components)
+@verb("components.list", group=components)
 @click.option("--kind", metavar="KIND", help="Only that kind, such as env, agent or policy.")
 def list_components(session: Session, kind: str | None) -> None:
     """List the components.
@@ -41,7 +41,7 @@ def list_components(session: Session, kind: str | None) -> None:
     session.answer(listed, table if rows else [f"no component of kind {kind!r} is installed"])
 
 
-@verb("show", group=components)
+@verb("components.show", group=components)
 @click.argument("kind")
 @click.argument("alias")
 def show(session: Session, kind: str, alias: str) -> None:

@@ -15,7 +15,7 @@ def db() -> None:
     """Upgrade the ledger's database, or look at its revision."""
 
 
-@verb("upgrade", group=db)
+@verb("db.upgrade", group=db)
 def upgrade(session: Session) -> None:
     """Bring the database to the newest revision.
 
@@ -36,7 +36,7 @@ def upgrade(session: Session) -> None:
     session.answer(document, pairs(document))
 
 
-@verb("status", group=db)
+@verb("db.status", group=db)
 def status(session: Session) -> None:
     """Show the database's revision and the one this version needs.
 

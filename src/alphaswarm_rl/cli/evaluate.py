@@ -7,13 +7,13 @@ import click
 from alphaswarm_rl.cli.judging import Judging, judging_options, spec_arguments, stored_arguments
 from alphaswarm_rl.cli.results import give_result
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.targets import names_a_run
-from alphaswarm_rl.cli.verb import judging_table, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import OptionError
+from alphaswarm_rl.operations.references import names_a_run
 from alphaswarm_rl.spec import load_spec
 
 
-@verb("evaluate", table=judging_table())
+@verb("evaluate")
 @click.argument("run_or_spec", required=False)
 @click.option(
     "--model-id", type=int, metavar="N", help="Judge a model of the registry instead, and run its gates again."

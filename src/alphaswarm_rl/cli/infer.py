@@ -12,7 +12,7 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line
-from alphaswarm_rl.cli.verb import inference_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
 
 #: How many wrong lines are named at the end.
@@ -40,7 +40,7 @@ class _Wanted:
         return self.load_best or self.model_id is not None or self.alias is not None
 
 
-@verb("infer", table=inference_options())
+@verb("infer")
 @click.option("--run", metavar="RUN", help="The run whose policy answers; default the newest with a checkpoint.")
 @click.option("--load-best", is_flag=True, help="The best validated model of the registry answers.")
 @click.option("--alias", metavar="NAME", help="The model that has this alias answers, such as champion.")

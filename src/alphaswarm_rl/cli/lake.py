@@ -14,7 +14,7 @@ import click
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns, size
-from alphaswarm_rl.cli.verb import lake_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import RunError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def lake() -> None:
     """Look at the tables of recorded steps, deliver to them, tidy and verify them."""
 
 
-@verb("status", group=lake, table=lake_options())
+@verb("lake.status", group=lake)
 @click.option("--unknown", is_flag=True, help="Count files that no snapshot has too: lists the whole warehouse.")
 def status(session: Session, unknown: bool) -> None:
     """Show what the tables hold, and what is not delivered to them yet.
@@ -72,7 +72,7 @@ def status(session: Session, unknown: bool) -> None:
     session.answer(document, [f"warehouse  {found.warehouse}", "", *lines])
 
 
-@verb("commit", group=lake, table=lake_options())
+@verb("lake.commit", group=lake)
 @click.argument("run", nargs=-1)
 def commit(session: Session, run: tuple[str, ...]) -> None:
     """Deliver segments that wait in the spool to their tables.
@@ -105,7 +105,7 @@ def commit(session: Session, run: tuple[str, ...]) -> None:
         raise click.exceptions.Exit(BROKEN)
 
 
-@verb("compact", group=lake, table=lake_options())
+@verb("lake.compact", group=lake)
 @click.argument("run", nargs=-1)
 def compact(session: Session, run: tuple[str, ...]) -> None:
     """Merge the small files of runs into few large ones.
@@ -137,7 +137,7 @@ def compact(session: Session, run: tuple[str, ...]) -> None:
     session.answer({"runs": merged, "files": sum(merged.values())}, lines)
 
 
-@verb("expire", group=lake, table=lake_options())
+@verb("lake.expire", group=lake)
 @click.option(
     "--keep",
     callback=_duration,
@@ -163,7 +163,7 @@ def expire(session: Session, keep: timedelta) -> None:
     session.answer({"expired": expired}, lines)
 
 
-@verb("sweep", group=lake, table=lake_options())
+@verb("lake.sweep", group=lake)
 @click.option(
     "--older-than",
     callback=_duration,
@@ -192,7 +192,7 @@ def sweep(session: Session, older_than: timedelta, dry_run: bool) -> None:
     session.answer({"dry_run": dry_run, **vars(swept)}, lines)
 
 
-@verb("verify", group=lake, table=lake_options())
+@verb("lake.verify", group=lake)
 @click.argument("run", nargs=-1)
 def verify(session: Session, run: tuple[str, ...]) -> None:
     """Compare the tables with the ledger and with each other.
@@ -221,7 +221,7 @@ def verify(session: Session, run: tuple[str, ...]) -> None:
         raise click.exceptions.Exit(BROKEN)
 
 
-@verb("export", group=lake, table=lake_options())
+@verb("lake.export", group=lake)
 @click.argument("run")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 def export(session: Session, run: str, folder: Path) -> None:

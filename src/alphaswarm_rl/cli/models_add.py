@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import pairs
-from alphaswarm_rl.cli.verb import registry_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.model import explain
 from alphaswarm_rl.spec import load_spec
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _KEYS = "mean_reward, std_reward, episodes, mean_episode_length, total_timesteps"
 
 
-@verb("add", table=registry_options("infer.device", "infer.threads", "data.root", "store.modelDir"))
+@verb("models.add")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("metrics_json")
 @click.option("--spec", "reference", metavar="SPEC", help="YAML file or preset of the agent that a zip is of.")

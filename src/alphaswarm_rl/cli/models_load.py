@@ -8,10 +8,10 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import pairs
-from alphaswarm_rl.cli.verb import registry_options, verb
+from alphaswarm_rl.cli.verb import verb
 
 
-@verb("load", table=registry_options("infer.device", "infer.threads", "data.root"))
+@verb("models.load")
 @click.argument("model_id", type=int, metavar="ID")
 @click.option("--unvalidated", is_flag=True, help="Even when it did not pass its latest validation.")
 def load(session: Session, model_id: int, unvalidated: bool) -> None:

@@ -10,7 +10,7 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns, pairs
-from alphaswarm_rl.cli.verb import registry_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _choosing(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@verb("list", table=registry_options())
+@verb("models.list")
 @click.option("--validated", is_flag=True, help="Only models whose newest validation passed.")
 @click.option("--top-n", type=click.IntRange(min=1), metavar="N", help="At most that many.")
 @_choosing
@@ -83,7 +83,7 @@ def list_models(
     session.answer(document, _table(found, aliases) if found else ["there are no such models"])
 
 
-@verb("show", table=registry_options())
+@verb("models.show")
 @click.argument("model", metavar="ID", type=int)
 def show(session: Session, model: int) -> None:
     """Show everything about one model.
@@ -113,7 +113,7 @@ def show(session: Session, model: int) -> None:
     session.answer(document, lines)
 
 
-@verb("best", table=registry_options())
+@verb("models.best")
 @_choosing
 def best(session: Session, env_id: str | None, algorithm: str | None, tag: str | None, scope: str | None) -> None:
     """Show the best model that passed its newest validation.
@@ -143,7 +143,7 @@ def best(session: Session, env_id: str | None, algorithm: str | None, tag: str |
     session.answer(described(found), _lines(found, aliases))
 
 
-@verb("history", table=registry_options())
+@verb("models.history")
 @click.argument("model", metavar="ID", type=int)
 def history(session: Session, model: int) -> None:
     """Show a model's evaluations, validations and promotions.

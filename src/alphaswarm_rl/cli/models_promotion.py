@@ -11,7 +11,7 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import pairs
-from alphaswarm_rl.cli.verb import registry_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _signed(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--reason", required=True, metavar="WHY", help="Why; kept for good.")(function)
 
 
-@verb("promote", table=registry_options())
+@verb("models.promote")
 @click.argument("model", metavar="ID", type=int)
 @click.option(
     "--to",
@@ -59,7 +59,7 @@ def promote(session: Session, model: int, to: Status, alias: str | None, reason:
         _answer(session, registry.promote(model, to=to, who=who or getpass.getuser(), why=reason, alias=alias))
 
 
-@verb("rollback", table=registry_options())
+@verb("models.rollback")
 @click.argument("where", metavar="[SCOPE|ALIAS]", required=False)
 @_signed
 def rollback(session: Session, where: str | None, reason: str, who: str | None) -> None:
@@ -80,7 +80,7 @@ def rollback(session: Session, where: str | None, reason: str, who: str | None) 
         _answer(session, registry.rollback(_place(registry, where), who=who or getpass.getuser(), why=reason))
 
 
-@verb("protect", table=registry_options())
+@verb("models.protect")
 @click.argument("model", metavar="ID", type=int)
 @click.option("--off", is_flag=True, help="Give it free again.")
 @_signed

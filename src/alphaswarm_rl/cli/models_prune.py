@@ -9,12 +9,12 @@ import click
 from alphaswarm_rl.cli.models_looking import described
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
-from alphaswarm_rl.cli.verb import registry_options, verb
+from alphaswarm_rl.cli.verb import verb
 
 _LIVE = ("pending", "running")
 
 
-@verb("prune", table=registry_options("registry.keepTopN", "registry.maxAge", "store.modelDir", "store.keepLast"))
+@verb("models.prune")
 @click.option("--dry-run", is_flag=True, help="Only say what would go, and why.")
 @click.option("--who", metavar="NAME", help="Who wants it; default the user of this system.")
 def prune(session: Session, dry_run: bool, who: str | None) -> None:

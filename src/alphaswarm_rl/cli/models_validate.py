@@ -10,7 +10,7 @@ import click
 from alphaswarm_rl.cli.models_looking import verdicts
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.verb import registry_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_GATES = ("registry.minReward", "registry.minEpisodes", "gates.profile", "gates.maxDispersion")
 
-
-@verb("validate", table=registry_options(*_GATES))
+@verb("models.validate")
 @click.argument("model", metavar="ID", type=int)
 @click.option("--dry-run", is_flag=True, help="Only say what the gates say: nothing is stored.")
 def validate(session: Session, model: int, dry_run: bool) -> None:

@@ -7,10 +7,10 @@ import click
 from alphaswarm_rl.cli.judging import Judging, judging_options, stored_arguments
 from alphaswarm_rl.cli.results import give_result
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.verb import stored_version_options, verb
+from alphaswarm_rl.cli.verb import verb
 
 
-@verb("replay", table=stored_version_options("seed", "episodes", "deterministic"))
+@verb("replay")
 @click.argument("run")
 @judging_options
 def replay(

@@ -9,11 +9,11 @@ import click
 
 from alphaswarm_rl.cli.results import give_result
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.verb import stored_version_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.options import run_arguments
 
 
-@verb("resume", table=stored_version_options(trains=True))
+@verb("resume")
 @click.argument("run")
 def resume(session: Session, run: str) -> None:
     """Go on with an interrupted, halted or failed training run.

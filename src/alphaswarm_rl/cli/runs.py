@@ -65,7 +65,7 @@ runs.add_command(rm)
 runs.add_command(gc)
 
 
-@verb("list", group=runs)
+@verb("runs.list", group=runs)
 @click.option("--status", metavar="STATUS", help="Only runs in that state, such as completed or interrupted.")
 @click.option("--target", metavar="VERB", help="Only runs of that verb: train, evaluate, replay.")
 @click.option("--slug", metavar="SLUG", help="Only runs of that spec.")
@@ -91,7 +91,7 @@ def list_runs(
     session.answer([row.as_dict() for row in found], _table(found) if found else ["there are no such runs"])
 
 
-@verb("show", group=runs)
+@verb("runs.show", group=runs)
 @click.argument("run")
 def show(session: Session, run: str) -> None:
     """Show everything about one run.

@@ -19,7 +19,7 @@ _LIVE = ("pending", "running")
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 
-@verb("events")
+@verb("runs.events")
 @click.argument("run")
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Only events behind that number.")
 @click.option("--follow", is_flag=True, help="Go on until the run ends.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from alphaswarm_rl.ledger import EpisodeRow
 
 
-@verb("export")
+@verb("runs.export")
 @click.argument("run")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new or empty folder.")
 def export(session: Session, run: str, out: Path) -> None:

@@ -13,7 +13,7 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns, size
-from alphaswarm_rl.cli.verb import lake_options, registry_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import OptionError, RunError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Leftover:
     bytes: int
 
 
-@verb("rm", table=[*lake_options(), *registry_options()])
+@verb("runs.rm")
 @click.argument("run")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint, or a model is deployed.")
@@ -91,7 +91,7 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
     )
 
 
-@verb("gc", table=registry_options())
+@verb("runs.gc")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def gc(session: Session, dry_run: bool, yes: bool) -> None:

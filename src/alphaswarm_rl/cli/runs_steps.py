@@ -8,7 +8,7 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
-from alphaswarm_rl.cli.verb import lake_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import LakeError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _command(name: str, kind: Kind, help_text: str) -> click.Command:
     ]
     for decorate in reversed(decorators):
         show = decorate(show)
-    return verb(name, table=lake_options())(show)
+    return verb(f"runs.{name}")(show)
 
 
 equity = _command("equity", "equity_curves", "Show a run's account, step by step: value, drawdown, cash.")

@@ -9,15 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from alphaswarm_rl.cli.text import as_json_text
-from alphaswarm_rl.core import catalogue
-from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.cli.text import as_json_text, event_lines
 
 if TYPE_CHECKING:
+    from alphaswarm_rl.operations.events import Event
     from alphaswarm_rl.settings import Settings
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -36,7 +35,7 @@ class Session:
     """
 
     out: TextIO
-    flags: Mapping[str, Any]
+    flags: Mapping[str, object]
     as_json: bool = False
     settings_file: Path | None = None
     plugins: tuple[str, ...] = ()
@@ -44,26 +43,56 @@ class Session:
     @cached_property
     def settings(self) -> Settings:
         """The settings, read on first use: commands that need none do not fail over a wrong one."""
+        from alphaswarm_rl.options.place import load_settings
+
         settings = load_settings(self.flags, os.environ, self.settings_file)
         _configure_logging(settings.logs.level)
         return settings
 
+    def load_settings(self) -> Settings:
+        """The settings, for operations that may do without."""
+        return self.settings
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether somebody watches: progress is drawn on standard error."""
+        return sys.stderr.isatty()
+
     def load_plugins(self) -> None:
         """Imports the components that the operator named, from the working directory too."""
-        if self.plugins and (here := str(Path.cwd())) not in sys.path:
+        if not self.plugins:
+            return
+        from alphaswarm_rl.core import catalogue
+
+        if (here := str(Path.cwd())) not in sys.path:
             # At the end: a file here must not hide a module of the same name that is installed.
             sys.path.append(here)
         for module in self.plugins:
             catalogue.load_plugin(module)
 
-    def answer(self, document: Any, lines: Iterable[str]) -> None:
-        """Gives the command's result: the document with --json, the lines otherwise."""
+    def answer(self, document: object, lines: Iterable[str]) -> None:
+        """Gives the command's result: the document with --json, the lines otherwise.
+
+        Args:
+            document: Plain data, dataclasses of it included.
+            lines: The same for people.
+        """
         for line in [as_json_text(document)] if self.as_json else lines:
             self.write(line)
 
     def write(self, text: str, *, newline: bool = True) -> None:
         """Writes a part of the result, at once: whoever reads line by line waits for each."""
         click.echo(text, file=self.out, nl=newline)
+
+    def listen(self, event: Event) -> None:
+        """Shows what an operation tells on the way to its result."""
+        from alphaswarm_rl.operations.events import Notice
+
+        if isinstance(event, Notice):
+            self.notice(event.text)
+            return
+        for line in event_lines(event):
+            self.say(line)
 
     def say(self, line: str) -> None:
         """Something on the way to the result; with --json it must not be on standard output."""
@@ -86,6 +115,6 @@ def _configure_logging(level: str) -> None:
     # Other libraries' chatter is for those who ask for everything.
     handler = _StandardError()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-    level_of_others = own if own == logging.DEBUG else max(own, logging.WARNING)
-    logging.basicConfig(level=level_of_others, handlers=[handler], force=True)
+    level_of_libraries = own if own == logging.DEBUG else max(own, logging.WARNING)
+    logging.basicConfig(level=level_of_libraries, handlers=[handler], force=True)
     logging.getLogger("alphaswarm_rl").setLevel(own)

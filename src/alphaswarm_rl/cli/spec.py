@@ -9,10 +9,10 @@ import click
 
 from alphaswarm_rl.cli.reporting import WRONG_INPUT
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.targets import spec_of
 from alphaswarm_rl.cli.text import as_json_line, columns, pairs
 from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.operations.references import spec_of
 from alphaswarm_rl.spec import RLExperimentSpec, diff_specs, load_spec, load_specs_from_dir, refuse_absent
 
 
@@ -21,7 +21,7 @@ def spec() -> None:
     """Validate, hash, show and compare specs."""
 
 
-@verb("validate", group=spec)
+@verb("spec.validate", group=spec)
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...|DIR")
 def validate(session: Session, paths: tuple[str, ...]) -> None:
     """Check specs; every broken file is named, with the reason.
@@ -41,7 +41,7 @@ def validate(session: Session, paths: tuple[str, ...]) -> None:
         raise click.exceptions.Exit(WRONG_INPUT)
 
 
-@verb("hash", group=spec)
+@verb("spec.hash", group=spec)
 @click.argument("spec_or_run", metavar="SPEC|RUN")
 def hash_spec(session: Session, spec_or_run: str) -> None:
     """Print a spec's two hashes.
@@ -52,12 +52,12 @@ def hash_spec(session: Session, spec_or_run: str) -> None:
         session: This call.
         spec_or_run: A YAML file, a preset or a run.
     """
-    found = spec_of(session, spec_or_run)
+    found = spec_of(session.load_settings, spec_or_run)
     document = {"spec_hash": found.spec_hash, "exec_hash": found.exec_hash}
     session.answer(document, pairs(document))
 
 
-@verb("show", group=spec)
+@verb("spec.show", group=spec)
 @click.argument("spec_or_run", metavar="SPEC|RUN")
 def show(session: Session, spec_or_run: str) -> None:
     """Print the whole spec as YAML, every field with its value.
@@ -66,11 +66,11 @@ def show(session: Session, spec_or_run: str) -> None:
         session: This call.
         spec_or_run: A YAML file, a preset or a run.
     """
-    found = spec_of(session, spec_or_run)
+    found = spec_of(session.load_settings, spec_or_run)
     session.answer(found.as_data(), [found.to_yaml().rstrip("\n")])
 
 
-@verb("diff", group=spec)
+@verb("spec.diff", group=spec)
 @click.argument("left", metavar="SPEC|RUN")
 @click.argument("right", metavar="SPEC|RUN")
 def diff(session: Session, left: str, right: str) -> None:
@@ -81,7 +81,7 @@ def diff(session: Session, left: str, right: str) -> None:
         left: A YAML file, a preset or a run.
         right: Another one.
     """
-    differences = diff_specs(spec_of(session, left), spec_of(session, right))
+    differences = diff_specs(spec_of(session.load_settings, left), spec_of(session.load_settings, right))
     table = columns(
         ("FIELD", "LEFT", "RIGHT"),
         [(item.path, as_json_line(item.left), as_json_line(item.right)) for item in differences],

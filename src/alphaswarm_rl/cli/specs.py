@@ -14,7 +14,7 @@ def specs() -> None:
     """List the specs in the ledger and their versions."""
 
 
-@verb("list", group=specs)
+@verb("specs.list", group=specs)
 def list_specs(session: Session) -> None:
     """List the specs.
 
@@ -32,7 +32,7 @@ def list_specs(session: Session) -> None:
     session.answer([row.as_dict() for row in found], table if found else ["there are no specs yet"])
 
 
-@verb("versions", group=specs)
+@verb("specs.versions", group=specs)
 @click.argument("slug")
 def versions(session: Session, slug: str) -> None:
     """List the versions of one spec, the oldest first.

@@ -11,7 +11,7 @@ import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
-from alphaswarm_rl.cli.verb import lake_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import DataError, LakeError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _VIEWS = (
 )
 
 
-@verb("sql", table=lake_options())
+@verb("sql")
 @click.argument("statement")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=1000, show_default=True, metavar="N", help="Show at most N rows."

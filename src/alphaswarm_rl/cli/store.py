@@ -28,7 +28,7 @@ def store() -> None:
     """Look at what waits for the trackers of runs, and deliver it."""
 
 
-@verb("status", group=store)
+@verb("store.status", group=store)
 @click.argument("run", nargs=-1)
 def status(session: Session, run: tuple[str, ...]) -> None:
     """Show what trackers do not have yet, and why.
@@ -59,7 +59,7 @@ def status(session: Session, run: tuple[str, ...]) -> None:
     session.answer(document, lines if shown else [nothing])
 
 
-@verb("sync", group=store)
+@verb("store.sync", group=store)
 @click.argument("run", nargs=-1)
 @click.option("--to", metavar="URI", help="Deliver to this address from now on, from the beginning; needs RUN.")
 def sync(session: Session, run: tuple[str, ...], to: str | None) -> None:

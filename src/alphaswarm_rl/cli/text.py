@@ -1,27 +1,35 @@
-"""Text for terminals and pipes: plain columns, which wrap nothing and cut nothing off."""
+"""Text for terminals and pipes: JSON, and plain columns, which wrap nothing and cut nothing off."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+
+from alphaswarm_rl.operations.events import ArgumentsResolved, Event, Notice, Progress, SpecResolved
+
+_SHORT_ID = 8
 
 
-def as_json_text(document: Any) -> str:
+def as_json_text(document: object) -> str:
     """One JSON document."""
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def as_json_line(document: Any) -> str:
+def as_json_line(document: object) -> str:
     """One JSON document on one line."""
     return json.dumps(plain(document), ensure_ascii=False, allow_nan=False)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """`value` as data that JSON can hold; a number that is not finite is null, for JSON has no other way to say it."""
+    if hasattr(value, "as_dict"):
+        return plain(value.as_dict())
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -35,21 +43,21 @@ def plain(value: Any) -> Any:
     return value
 
 
-def columns(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """A table as lines, every column as wide as its widest cell."""
     cells = [list(headers), *([shown(cell) for cell in row] for row in rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def pairs(items: Mapping[str, Any]) -> list[str]:
-    """Names and values as lines; what is not there (null, empty) is left out."""
-    there = {name: value for name, value in items.items() if value is not None and value not in ("", [], {}, ())}
-    width = max(map(len, there), default=0)
-    return [f"{name.ljust(width)}  {shown(value)}" for name, value in there.items()]
+def pairs(items: Mapping[str, object]) -> list[str]:
+    """Names and values as lines; null and what is empty are left out."""
+    filled = {name: value for name, value in items.items() if value is not None and value not in ("", [], {}, ())}
+    width = max(map(len, filled), default=0)
+    return [f"{name.ljust(width)}  {shown(value)}" for name, value in filled.items()]
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """One value on one line."""
     if value is None:
         return "-"
@@ -64,6 +72,27 @@ def shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(shown(item) for item in value)
     return str(value).replace("\n", " ")
+
+
+def as_written(value: object) -> str:
+    """One value as it stands in a document: lists and mappings as JSON."""
+    return as_json_line(value) if isinstance(value, list | dict) else shown(value)
+
+
+def event_lines(event: Event) -> list[str]:
+    """What an operation tells on its way, as lines."""
+    if isinstance(event, Notice | Progress):
+        return [event.text]
+    if isinstance(event, SpecResolved):
+        overrides = [f"  {path} = {shown(it['value'])}  ({it['source']})" for path, it in event.overrides.items()]
+        return [f"spec {event.slug}  spec_hash {event.spec_hash}", *overrides]
+    if isinstance(event, ArgumentsResolved):
+        return [f"  {name} = {given['value']}  ({given['source']})" for name, given in event.arguments.items()]
+    value = "" if event.value is None else f" {event.value:.6g}"
+    run = "" if event.run_id is None else f"  run {event.run_id[:_SHORT_ID]}"
+    error = "" if event.error is None else f"  {event.error}"
+    params = ", ".join(f"{path}={as_written(param)}" for path, param in event.params.items())
+    return [f"trial {event.number}: {event.state}{value}  ({params}){run}{error}"]
 
 
 def size(count: int) -> str:

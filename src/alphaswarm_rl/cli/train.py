@@ -9,12 +9,12 @@ import click
 
 from alphaswarm_rl.cli.results import give_result, say_spec
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.verb import training_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.options import effective_spec
 from alphaswarm_rl.spec import load_spec
 
 
-@verb("train", table=training_options())
+@verb("train")
 @click.argument("spec", required=False)
 def train(session: Session, spec: str | None) -> None:
     """Train a spec's agent, judge it, and leave a checkpoint.

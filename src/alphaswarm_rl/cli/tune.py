@@ -13,7 +13,7 @@ from alphaswarm_rl.cli.reporting import BROKEN, HALTED
 from alphaswarm_rl.cli.results import say_spec
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns, shown
-from alphaswarm_rl.cli.verb import training_options, verb
+from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.options import effective_spec
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SHORT_ID = 8
 
 
-@verb("tune", table=training_options())
+@verb("tune")
 @click.argument("document", type=click.Path(path_type=Path), metavar="DOCUMENT")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Add N trials to those that there are.")
 @click.option("--dry-run", is_flag=True, help="Check the document, show the space and the first trial's spec.")

@@ -6,35 +6,16 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import click
 
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.options import BY_KEY, RUN_ARGUMENTS
-from alphaswarm_rl.options.click_options import TableOption, given, option_params
+from alphaswarm_rl.options.click_options import TableOption, given, key_of
+from alphaswarm_rl.options.table import EVERY, OPTIONS
 
-#: Rows of the table that every command takes.
-_EVERYWHERE = ("home.folder", "home.dbUrl", "logs.level")
-#: Rows that only `rl models prune` heeds.
-_PRUNING = ("registry.keepTopN", "registry.maxAge")
-#: Rows that change nothing about judging a policy.
-_TRAINING_ONLY = ("infer.modelPath", "store.checkpointFreq", "store.keepLast", "home.episodeRate", *_PRUNING)
-#: Rows that say where the tables of recorded steps are, and what they are called.
-_LAKE = (
-    "lake.catalogUrl",
-    "lake.warehouse",
-    "lake.s3Endpoint",
-    "lake.s3Region",
-    "trajectory.namespace",
-    "trajectory.table",
-    "trajectory.equityTable",
-    "trajectory.actionLogTable",
-    "trajectory.rewardDecompTable",
-)
 _OWN = ("as_json", "debug", "plugin", "settings_file")
 
 
@@ -56,22 +37,21 @@ class Verb(click.Command):
                     formatter.write_dl(records)
 
 
-def verb(
-    name: str, *, group: click.Group | None = None, table: Sequence[click.Option] = ()
-) -> Callable[[Callable[..., Any]], click.Command]:
+def verb(name: str, *, group: click.Group | None = None) -> Callable[[Callable[..., None]], click.Command]:
     """Makes a command of a function that takes a `Session` first and the command's own parameters by name.
 
+    Which options of the table it takes is a column of the table; what was given of them is in `session.flags`.
+
     Args:
-        name: What it is called.
-        group: The group it belongs to.
-        table: Options of the table that it takes; what was given of them is in `session.flags`.
+        name: Its words joined by dots, such as `runs.list`: the name of the operation that it calls.
+        group: The group it is added to; None for the root's commands and those of lazy groups.
     """
 
-    def decorate(function: Callable[..., Any]) -> click.Command:
+    def decorate(function: Callable[..., None]) -> click.Command:
         help_text = inspect.cleandoc(function.__doc__ or "").partition("\n\nArgs:")[0]
-        command = click.command(name, cls=Verb, help=help_text)(_with_session(function))
-        there = {param.name for param in table}
-        command.params += [*table, *(param for param in _global_params() if param.name not in there)]
+        command = click.command(name.rpartition(".")[2], cls=Verb, help=help_text)(_with_session(function))
+        everywhere = [TableOption(row) for row in OPTIONS if EVERY in row.verbs and not row.belongs_to(name)]
+        command.params += [*_table(name), *_global_params(), *everywhere]
         if group is not None:
             group.add_command(command)
         return command
@@ -79,84 +59,40 @@ def verb(
     return decorate
 
 
-def training_options() -> list[click.Option]:
-    """The options of a command that runs a spec; those that wait for a part are refused with the reason, not shown."""
-    return [_hidden(param, param.row.part is not None) for param in _rows(without=("infer.modelPath", *_PRUNING))]
-
-
-def judging_table() -> list[click.Option]:
-    """The options of a command that judges a spec or a run; what only training heeds is not among them."""
-    return [_hidden(param, param.row.part is not None) for param in _rows(without=_TRAINING_ONLY)]
-
-
-def inference_options() -> list[click.Option]:
-    """The options of a command that answers with a policy and runs nothing."""
-    taken = ("infer.modelPath", "infer.device", "infer.threads", "registry.dbPath")
-    return [param for param in _rows() if param.row.key in taken]
-
-
-def lake_options() -> list[click.Option]:
-    """The options of a command that works on the tables of recorded steps."""
-    return [param for param in _rows() if param.row.key in _LAKE]
-
-
-def registry_options(*more: str) -> list[click.Option]:
-    """The options of a command that works on the model registry: where it is, and those rows of the table."""
-    return [param for param in _rows() if param.row.key in ("registry.dbPath", *more)]
-
-
-def stored_version_options(*arguments: str, trains: bool = False) -> list[click.Option]:
-    """The options of a command that runs a stored version.
-
-    Those of the spec are there to be refused with the reason, and not shown, but for the arguments of a run.
-
-    Args:
-        *arguments: The arguments of a run that it takes: seed, episodes, deterministic.
-        trains: Whether it trains; otherwise what only training heeds is not among them.
-    """
-    taken = {key for argument, key in RUN_ARGUMENTS.items() if argument in arguments}
-    rows = _rows(without=("infer.modelPath", "store.runName", *_PRUNING) if trains else _TRAINING_ONLY)
-    for param in rows:
-        if param.row.key in taken:
-            param.help = f"{param.row.description} [ENV {param.row.env[0]}; default as the run, or its version, has it]"
-    return [
-        _hidden(param, param.row.part is not None or (param.row.target == "spec" and param.row.key not in taken))
-        for param in rows
-    ]
-
-
-def _rows(without: Sequence[str] = ()) -> list[TableOption]:
-    return [param for param in option_params() if isinstance(param, TableOption) and param.row.key not in without]
-
-
-def _hidden(param: TableOption, hidden: bool) -> TableOption:
-    param.hidden = hidden
-    return param
+def _table(verb_name: str) -> list[TableOption]:
+    """The options of the table that a command takes, and, hidden, those that it refuses with the reason."""
+    runs_stored_version = any(verb_name in row.refused_by for row in OPTIONS)
+    params = []
+    for row in OPTIONS:
+        refused = verb_name in row.refused_by
+        if not refused and not row.belongs_to(verb_name):
+            continue
+        param = TableOption(row)
+        param.hidden = refused or row.part is not None
+        if row.target == "spec" and runs_stored_version:
+            param.help = f"{row.description} [ENV {row.env[0]}; default as the run, or its version, has it]"
+        params.append(param)
+    return params
 
 
 def _section(param: click.Parameter) -> str:
-    if isinstance(param, TableOption) and param.row.key not in _EVERYWHERE:
+    if isinstance(param, TableOption) and EVERY not in param.row.verbs:
         return f"{param.row.feature} options"
     return "Every command" if isinstance(param, TableOption) or param.name in _OWN else "Options"
 
 
-def _with_session(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_session(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
-    def call(**values: Any) -> Any:
-        session = Session(
-            out=sys.stdout,
-            flags=given(values),
-            as_json=values["as_json"],
-            settings_file=values["settings_file"],
-            plugins=values["plugin"],
-        )
-        of_table = {key.replace(".", "__") for key in BY_KEY}
-        own = {name: value for name, value in values.items() if name not in _OWN and name not in of_table}
+    def call(
+        *, as_json: bool, debug: bool, plugin: tuple[str, ...], settings_file: Path | None, **values: object
+    ) -> None:
+        session = Session(sys.stdout, given(values), as_json, settings_file, plugin)
+        own = {name: value for name, value in values.items() if key_of(name) is None}
         # Libraries print and warn: the result must be alone on standard output, and a warning needs no file and line.
         with redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: session.notice(" ".join(str(message).split()))
             session.load_plugins()
-            return function(session, **own)
+            function(session, **own)
 
     return call
 
@@ -174,5 +110,4 @@ def _global_params() -> list[click.Option]:
             metavar="FILE",
             help="Settings file; default settings.yaml in the home folder.",
         ),
-        *(param for param in _rows() if param.row.key in _EVERYWHERE),
     ]

@@ -1,20 +1,29 @@
 """What an operation is: one verb as a function from settings and a frozen request to a frozen result.
 
-Every face (command line, REST, MCP, jobs) looks operations up by name, makes the request from what it was given, calls,
-and shows the result. Requests and results are frozen dataclasses of plain data, so that each has a JSON schema.
+Every face (command line, REST, MCP, jobs) makes the request from what it was given, calls, and shows the result.
+Requests and results are frozen dataclasses of plain data, so that each has a JSON schema. What only a caller in the
+same process can hand in (a listener, environment variables, lines of standard input) are keyword arguments.
+
+A module of operations may import what it works on at its top; faces import the module when the verb is called.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import alphaswarm_rl.operations
 from alphaswarm_rl.core.types import JsonObject
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.settings import Settings
+
+#: The first argument of an operation that may do without settings: reading wrong ones must not fail it.
+LazySettings: TypeAlias = "Callable[[], Settings]"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +37,7 @@ class Operation(Generic[P, R]):
 
     Attributes:
         name: What it is called everywhere: the command's words joined by dots, such as `runs.list`.
-        run: The function: settings, a request, and what only a live caller can hand in (progress, frames).
+        run: The function: settings, a request, and what only a caller in the same process can hand in.
         changes: Whether it may change anything: ledger, lake, models, files.
     """
 
@@ -41,15 +50,27 @@ class Operation(Generic[P, R]):
         return self.run(*args, **kwargs)
 
     @property
+    def purpose(self) -> str:
+        """What it does, in one line."""
+        return inspect.cleandoc(self.run.__doc__ or "").partition("\n")[0]
+
+    @property
     def request(self) -> type:
         """The class of its requests."""
         names = list(inspect.signature(self.run).parameters)
-        return _hint(self.run, names[1])
+        request: type = get_type_hints(self.run)[names[1]]
+        return request
 
     @property
     def result(self) -> type:
-        """The class of its results."""
-        return _hint(self.run, "return")
+        """The class of its results; of one item where it gives an iterator of them."""
+        result: type = get_type_hints(self.run)["return"]
+        return get_args(result)[0] if self.streams else result
+
+    @property
+    def streams(self) -> bool:
+        """Whether it gives results one after the other, as an iterator."""
+        return get_origin(get_type_hints(self.run)["return"]) is Iterator
 
     def schemas(self) -> tuple[JsonObject, JsonObject]:
         """The JSON schemas of request and result."""
@@ -60,7 +81,7 @@ class Operation(Generic[P, R]):
 
 
 def operation(name: str, *, changes: bool = False) -> Callable[[Callable[P, R]], Operation[P, R]]:
-    """Makes an operation of a function `(settings, request, ...) -> result`.
+    """Makes an operation of a function `(settings, request, *, ...) -> result`.
 
     Args:
         name: What it is called everywhere.
@@ -81,8 +102,3 @@ def operations() -> dict[str, Operation[..., Any]]:
     for module in iter_modules(alphaswarm_rl.operations.__path__):
         import_module(f"alphaswarm_rl.operations.{module.name}")
     return dict(sorted(_operations.items()))
-
-
-def _hint(function: Callable[..., Any], name: str) -> type:
-    hint: type = get_type_hints(function)[name]
-    return hint

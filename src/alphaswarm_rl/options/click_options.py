@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import click
 from click.shell_completion import CompletionItem
 
-from alphaswarm_rl.options.option import Option, Target
+from alphaswarm_rl.options.option import Option
 from alphaswarm_rl.options.render import show
-from alphaswarm_rl.options.table import BY_KEY, OPTIONS
+from alphaswarm_rl.options.table import BY_KEY
 
 _JOINT = "__"
 
@@ -42,15 +41,16 @@ class TableOption(click.Option):
         )
 
 
-def option_params(targets: Collection[Target] = ("spec", "settings")) -> list[click.Option]:
-    """The command line options of the table that set the spec, the settings or both."""
-    return [TableOption(option) for option in OPTIONS if option.target in targets]
-
-
-def given(params: Mapping[str, Any]) -> dict[str, Any]:
+def given(params: Mapping[str, object]) -> dict[str, object]:
     """The options that were given, by key, out of a command's parameters; a command's own parameters are left out."""
-    keys = {name: name.replace(_JOINT, ".") for name in params}
-    return {key: params[name] for name, key in keys.items() if key in BY_KEY and params[name] is not None}
+    keys = {name: key_of(name) for name in params}
+    return {key: params[name] for name, key in keys.items() if key is not None and params[name] is not None}
+
+
+def key_of(param_name: str) -> str | None:
+    """The key of the option that a command's parameter is for; None for a parameter of the command's own."""
+    key = param_name.replace(_JOINT, ".")
+    return key if key in BY_KEY else None
 
 
 def _help(row: Option) -> str:

@@ -45,6 +45,8 @@ class Option:
         flag: Command line flag; a boolean also has `--no-` and the rest.
         type: The values it takes.
         description: What it does.
+        verbs: The commands that take it, such as `train` or `runs.rm`; `models` means every command below it.
+        refused_by: Commands that accept it only to say why they refuse it; their help does not show it.
         part: The part of the system it waits for; until then only its default is accepted.
     """
 
@@ -57,6 +59,8 @@ class Option:
     flag: str
     type: OptionType
     description: str
+    verbs: tuple[str, ...]
+    refused_by: tuple[str, ...] = ()
     part: str | None = None
 
     @property
@@ -87,6 +91,10 @@ class Option:
     def flags(self) -> str:
         """The flag as listings show it."""
         return f"{self.flag}/{self.off_flag}" if self.off_flag else self.flag
+
+    def belongs_to(self, verb: str) -> bool:
+        """Whether the command of that name takes it."""
+        return any(verb == name or verb.startswith(f"{name}.") for name in self.verbs)
 
     def flag_for(self, value: Any) -> str:
         """The flag that gives that value."""

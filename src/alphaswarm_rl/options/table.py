@@ -49,6 +49,18 @@ FEATURES = (
 )
 
 
+#: Commands that run something, by what they do with it: these take most of the table.
+_RUNS_SPEC = ("train", "tune", "evaluate")
+_RUNS_STORED_VERSION = ("resume", "replay")
+_RUNS = (*_RUNS_SPEC, *_RUNS_STORED_VERSION)
+_TRAINS = ("train", "tune", "resume")
+#: Commands that read or write the tables of recorded steps.
+_STEPS = ("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories", "runs.rm")
+#: Commands that load a policy without running a spec.
+_LOADS = ("infer", "models.add", "models.load")
+#: Options that every command takes besides its own.
+EVERY = "every"
+
 _by_name = {feature.name: feature for feature in FEATURES}
 
 
@@ -61,14 +73,33 @@ def _env_names(feature: str, name: str, names: tuple[str, ...]) -> tuple[str, ..
 
 
 def _spec(
-    feature: str, name: str, flag: str, path: str, default: Any, type_: OptionType, description: str, *env: str
+    feature: str,
+    name: str,
+    flag: str,
+    path: str,
+    default: object,
+    type_: OptionType,
+    description: str,
+    *env: str,
+    also: tuple[str, ...] = (),
 ) -> Option:
-    return Option(feature, name, "spec", path, default, _env_names(feature, name, env), flag, type_, description)
+    """A row of the spec: commands that run a stored version refuse it, but for those in `also`."""
+    names, verbs = _env_names(feature, name, env), (*_RUNS_SPEC, *also)
+    refused_by = tuple(verb for verb in _RUNS_STORED_VERSION if verb not in also)
+    return Option(feature, name, "spec", path, default, names, flag, type_, description, verbs, refused_by)
 
 
 def _setting(
-    feature: str, name: str, flag: str, path: str, *env: str, part: str | None = None, type_: OptionType | None = None
+    feature: str,
+    name: str,
+    flag: str,
+    path: str,
+    *env: str,
+    verbs: tuple[str, ...] = _RUNS,
+    part: str | None = None,
+    type_: OptionType | None = None,
 ) -> Option:
+    """A row of the settings; every command that runs something takes it unless `verbs` says otherwise."""
     model: Any = Settings
     *sections, last = path.split(".")
     for section in sections:
@@ -84,6 +115,7 @@ def _setting(
         flag=flag,
         type=type_ or type_of(field.annotation),
         description=field.description,
+        verbs=verbs,
         part=part,
     )
 
@@ -95,7 +127,7 @@ _SPEC_OPTIONS = (
           "Environment: a Gymnasium id, or the alias of an environment in the catalogue.", "RL_ENV_ID"),
     _spec("Env", "nEnvs", "--n-envs", "training.n_envs", 4, INTEGER, "Environments stepped together.", "RL_ENV_N_ENVS"),
     _spec("Env", "seed", "--seed", "training.seed", None, or_null(SEED),
-          "Seed of the run; null means 0, and random draws one that the run's row keeps."),
+          "Seed of the run; null means 0, and random draws one that the run's row keeps.", also=("replay",)),
     _spec("Obs", "normalize", "--obs-normalize", "obs.normalize", "running", STRATEGY,
           "How observations are standardised; true means running and false none.", "RL_OBS_NORMALIZE"),
     _spec("Obs", "clipRange", "--obs-clip-range", "obs.clip_range", 10.0, or_null(BOUNDS),
@@ -121,32 +153,35 @@ _SPEC_OPTIONS = (
           "Transitions per gradient step.", "RL_TRAIN_BATCH_SIZE"),
     _spec("Train", "gamma", "--gamma", "agent.kwargs.gamma", 0.99, NUMBER, "Discount factor.", "RL_TRAIN_GAMMA"),
     _spec("Eval", "episodes", "--episodes", "evaluation.episodes", 10, INTEGER,
-          "Episodes of one evaluation.", "RL_EVAL_EPISODES"),
+          "Episodes of one evaluation.", "RL_EVAL_EPISODES", also=("replay",)),
     _spec("Eval", "deterministic", "--deterministic", "evaluation.deterministic", True, BOOLEAN,
-          "Whether the policy acts without drawing.", "RL_EVAL_DETERMINISTIC"),
+          "Whether the policy acts without drawing.", "RL_EVAL_DETERMINISTIC", also=("replay",)),
     _spec("Eval", "render", "--render", "evaluation.render", False, BOOLEAN,
           "Whether the first episode is kept as a moving picture."),
 )  # fmt: skip
 
 _SETTINGS_OPTIONS = (
     _setting("Train", "logDir", "--log-dir", "log_dir", "RL_TRAIN_LOG_DIR"),
-    _setting("Infer", "modelPath", "--model-path", "infer.model_path", "RL_INFER_MODEL_PATH"),
-    _setting("Infer", "device", "--device", "infer.device", "RL_INFER_DEVICE"),
-    _setting("Infer", "threads", "--threads", "infer.threads"),
+    _setting("Infer", "modelPath", "--model-path", "infer.model_path", "RL_INFER_MODEL_PATH", verbs=("infer",)),
+    _setting("Infer", "device", "--device", "infer.device", "RL_INFER_DEVICE", verbs=(*_RUNS, *_LOADS)),
+    _setting("Infer", "threads", "--threads", "infer.threads", verbs=(*_RUNS, *_LOADS)),
     _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND"),
     _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI"),
     _setting("Store", "experimentName", "--experiment-name", "store.experiment_name"),
-    _setting("Store", "runName", "--run-name", "store.run_name"),
-    _setting("Store", "modelDir", "--model-dir", "store.model_dir", "RL_STORE_MODEL_DIR"),
-    _setting("Store", "checkpointFreq", "--checkpoint-freq", "store.checkpoint_freq", "RL_STORE_CHECKPOINT_FREQ"),
-    _setting("Store", "keepLast", "--keep-last", "store.keep_last"),
+    _setting("Store", "runName", "--run-name", "store.run_name", verbs=(*_RUNS_SPEC, "replay")),
+    _setting("Store", "modelDir", "--model-dir", "store.model_dir", "RL_STORE_MODEL_DIR",
+             verbs=(*_RUNS, "models.add", "models.prune")),
+    _setting("Store", "checkpointFreq", "--checkpoint-freq", "store.checkpoint_freq", "RL_STORE_CHECKPOINT_FREQ",
+             verbs=_TRAINS),
+    _setting("Store", "keepLast", "--keep-last", "store.keep_last", verbs=(*_TRAINS, "models.prune")),
     _setting("Store", "deliverySeconds", "--delivery-seconds", "store.delivery_seconds"),
     _setting("Registry", "enable", "--registry", "registry.enable"),
-    _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB"),
-    _setting("Registry", "minReward", "--min-reward", "registry.min_reward"),
-    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes"),
-    _setting("Registry", "keepTopN", "--keep-top-n", "registry.keep_top_n"),
-    _setting("Registry", "maxAge", "--max-age", "registry.max_age"),
+    _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB",
+             verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc")),
+    _setting("Registry", "minReward", "--min-reward", "registry.min_reward", verbs=(*_RUNS, "models.validate")),
+    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", verbs=(*_RUNS, "models.validate")),
+    _setting("Registry", "keepTopN", "--keep-top-n", "registry.keep_top_n", verbs=("models.prune",)),
+    _setting("Registry", "maxAge", "--max-age", "registry.max_age", verbs=("models.prune",)),
     _setting("Metrics", "enable", "--metrics", "metrics.enable"),
     _setting("Metrics", "endpoint", "--metrics-endpoint", "metrics.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"),
     _setting("Metrics", "protocol", "--metrics-protocol", "metrics.protocol", "OTEL_EXPORTER_OTLP_PROTOCOL",
@@ -172,20 +207,20 @@ _SETTINGS_OPTIONS = (
     _setting("Logs", "enable", "--logs", "logs.enable"),
     _setting("Logs", "endpoint", "--logs-endpoint", "logs.endpoint", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"),
     _setting("Logs", "exporter", "--logs-exporter", "logs.exporter", "OTEL_LOGS_EXPORTER"),
-    _setting("Logs", "level", "--log-level", "logs.level"),
-    _setting("Gates", "profile", "--gates-profile", "gates.profile"),
-    _setting("Gates", "maxDispersion", "--max-dispersion", "gates.max_dispersion"),
-    _setting("Data", "root", "--data-root", "data.root"),
+    _setting("Logs", "level", "--log-level", "logs.level", verbs=(*_RUNS, EVERY)),
+    _setting("Gates", "profile", "--gates-profile", "gates.profile", verbs=(*_RUNS, "models.validate")),
+    _setting("Gates", "maxDispersion", "--max-dispersion", "gates.max_dispersion", verbs=(*_RUNS, "models.validate")),
+    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, "models.add", "models.load")),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
-             "ALPHASWARM_RL_TRAJECTORY_NAMESPACE"),
+             "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",
-             "ALPHASWARM_RL_TRAJECTORY_TABLE"),
+             "ALPHASWARM_RL_TRAJECTORY_TABLE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "equityTable", "--equity-table", "trajectory.equity_table",
-             "ALPHASWARM_RL_EQUITY_TABLE"),
+             "ALPHASWARM_RL_EQUITY_TABLE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "actionLogTable", "--action-log-table", "trajectory.action_log_table",
-             "ALPHASWARM_RL_ACTION_LOG_TABLE"),
+             "ALPHASWARM_RL_ACTION_LOG_TABLE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "rewardDecompTable", "--reward-decomp-table", "trajectory.reward_decomp_table",
-             "ALPHASWARM_RL_REWARD_DECOMP_TABLE"),
+             "ALPHASWARM_RL_REWARD_DECOMP_TABLE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "persist", "--persist-trajectories", "trajectory.persist",
              "ALPHASWARM_RL_PERSIST_TRAJECTORIES"),
     _setting("Trajectory", "flushRows", "--trajectory-flush-rows", "trajectory.flush_rows",
@@ -196,16 +231,16 @@ _SETTINGS_OPTIONS = (
     _setting("Record", "maxRows", "--record-max-rows", "record.max_rows"),
     _setting("Record", "observations", "--record-observations", "record.observations"),
     _setting("Record", "memoryMb", "--record-memory-mb", "record.memory_mb"),
-    _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url"),
-    _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse"),
-    _setting("Lake", "s3Endpoint", "--lake-s3-endpoint", "lake.s3_endpoint"),
-    _setting("Lake", "s3Region", "--lake-s3-region", "lake.s3_region"),
+    _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url", verbs=(*_RUNS, *_STEPS)),
+    _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse", verbs=(*_RUNS, *_STEPS)),
+    _setting("Lake", "s3Endpoint", "--lake-s3-endpoint", "lake.s3_endpoint", verbs=(*_RUNS, *_STEPS)),
+    _setting("Lake", "s3Region", "--lake-s3-region", "lake.s3_region", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "segmentRows", "--lake-segment-rows", "lake.segment_rows"),
     _setting("Lake", "commitRows", "--lake-commit-rows", "lake.commit_rows"),
     _setting("Lake", "commitSeconds", "--lake-commit-seconds", "lake.commit_seconds"),
-    _setting("Home", "folder", "--home", "home", "ALPHASWARM_RL_HOME"),
-    _setting("Home", "dbUrl", "--db-url", "ledger.url", "ALPHASWARM_RL_DB_URL"),
-    _setting("Home", "episodeRate", "--episode-rate", "ledger.episode_rate"),
+    _setting("Home", "folder", "--home", "home", "ALPHASWARM_RL_HOME", verbs=(*_RUNS, EVERY)),
+    _setting("Home", "dbUrl", "--db-url", "ledger.url", "ALPHASWARM_RL_DB_URL", verbs=(*_RUNS, EVERY)),
+    _setting("Home", "episodeRate", "--episode-rate", "ledger.episode_rate", verbs=_TRAINS),
     _setting("Home", "haltPollSeconds", "--halt-poll-seconds", "ledger.halt_poll_seconds"),
     _setting("Home", "haltSilenceSeconds", "--halt-silence-seconds", "ledger.halt_silence_seconds"),
     _setting("Home", "heartbeatSeconds", "--heartbeat-seconds", "ledger.heartbeat_seconds"),

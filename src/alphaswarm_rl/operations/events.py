@@ -1,0 +1,79 @@
+"""What an operation tells its caller on the way to its result.
+
+Events are frozen dataclasses of plain data, as requests and results are: a terminal prints them as lines, a server may
+send them on as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from alphaswarm_rl.core.types import JsonMapping
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that the user should know, beside the result."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is being done, as a line for people."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class SpecResolved:
+    """Which spec is about to run, and what changed it.
+
+    Attributes:
+        slug: The spec's slug.
+        spec_hash: Its hash, after every override.
+        overrides: By overridden path `{"value": ..., "source": ...}`.
+    """
+
+    slug: str
+    spec_hash: str
+    overrides: Mapping[str, JsonMapping]
+
+
+@dataclass(frozen=True)
+class ArgumentsResolved:
+    """Arguments of a run that change no version, by name as `{"value": ..., "source": ...}`."""
+
+    arguments: Mapping[str, JsonMapping]
+
+
+@dataclass(frozen=True)
+class TrialEnded:
+    """One trial of a study.
+
+    Attributes:
+        number: Its number in the study.
+        state: How it ended.
+        value: What it reached.
+        run_id: Its run.
+        params: What was tried, by path.
+        error: Why it failed.
+    """
+
+    number: int
+    state: str
+    value: float | None
+    run_id: str | None
+    params: JsonMapping
+    error: str | None
+
+
+Event: TypeAlias = Notice | Progress | SpecResolved | ArgumentsResolved | TrialEnded
+#: Hears every event, in order.
+Listener: TypeAlias = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """The listener of a caller that wants the result alone."""
