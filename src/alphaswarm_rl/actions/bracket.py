@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -11,9 +11,11 @@ from pydantic import Field, model_validator
 from alphaswarm_rl.actions.one_asset import OneAssetConfig, asset_index
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    pass
 
 Distance = Annotated[float, Field(gt=0)]
 
@@ -52,22 +54,22 @@ class Bracket(ActionSpec):
                 raise ValueError("with short, take_profits must be below 1: no price falls by more")
             return self
 
-    def init(self, n: int, xp: Any) -> dict[str, Any]:
+    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
         """Prices that close the position, before any split of the panel; 0 where there is none."""
         return {"stop": xp.zeros(n, dtype=xp.float64), "take": xp.zeros(n, dtype=xp.float64)}
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """The asset's prices and units after splits by bar; side and distances by action."""
         asset = asset_index(self, panel)
         prices = {name: np.nan_to_num(getattr(panel, name)[:, asset]) for name in ("open", "high", "low")}
-        whole = panel.splits is None or panel.adjusted
-        units = np.ones(panel.num_bars) if whole else np.cumprod(panel.splits[:, asset])
+        splits = None if panel.adjusted else panel.splits
+        units = np.ones(panel.num_bars) if splits is None else np.cumprod(splits[:, asset])
         none = (0.0, 0.0, 0.0)
         table = np.array([none, none, *product(self._sides, self.config.stop_losses, self.config.take_profits)])
         side, stop, take = np.ascontiguousarray(table.T)
         return {**prices, "units": units, "action_side": side, "action_stop": stop, "action_take": take}
 
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """Hold, close, and every entry."""
         from gymnasium.spaces import Discrete
 
@@ -75,11 +77,11 @@ class Bracket(ActionSpec):
         entries = len(self._sides) * len(self.config.stop_losses) * len(self.config.take_profits)
         return Discrete(2 + entries)
 
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """A position by fraction of the equity, with exits."""
         return Trade("position", asset=asset_index(self, panel), size=self.config.fraction, bracket=True)
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the side to be on, NaN to leave the position as it is."""
         xp = view.xp
         side = state["action_side"][view.action]
@@ -88,7 +90,7 @@ class Bracket(ActionSpec):
         leave = (view.action == 0) | ((side != 0) & (side == held))
         out[...] = xp.where(leave, xp.nan, side)
 
-    def exits(self, view: Any, state: dict[str, Any]) -> Any:
+    def exits(self, view: View, state: AnyArrays) -> AnyArray:
         """Prices at which brackets close positions in the bar `view.bar`, (n,); NaN where they do not.
 
         It is asked after the step's fill; where orders fill at the bar's close, also before it. Levels of positions
@@ -120,7 +122,15 @@ class Bracket(ActionSpec):
         return (1.0, -1.0) if self.config.short else (1.0,)
 
 
-def _exit_price(xp: Any, side: Any, stop: Any, take: Any, first: Any, high: Any, low: Any) -> Any:
+def _exit_price(
+    xp: ArrayFunctions,
+    side: AnyArray,
+    stop: AnyArray,
+    take: AnyArray,
+    first: AnyArray,
+    high: AnyArray,
+    low: AnyArray,
+) -> AnyArray:
     """Where the bar that opens at `first` closes a position; NaN where it does not."""
     worst, best = xp.where(side > 0, low, high), xp.where(side > 0, high, low)
     gapped = side * first <= side * stop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
@@ -11,9 +11,11 @@ from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    pass
 
 
 class ContinuousWeights(ActionSpec):
@@ -32,17 +34,17 @@ class ContinuousWeights(ActionSpec):
         gross: float = Field(1.0, gt=0, description="Largest sum of absolute weights.")
         max_weight: float = Field(1.0, gt=0, le=1, description="Largest absolute weight of one asset.")
 
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """One number per asset."""
         from gymnasium.spaces import Box
 
         return Box(-1.0 if self.config.short else 0.0, 1.0, (panel.num_assets,), np.float32)
 
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """Weights."""
         return Trade("weights")
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the weights."""
         xp, gross = view.xp, self.config.gross
         out[...] = self._capped(xp, view.action)
@@ -50,10 +52,10 @@ class ContinuousWeights(ActionSpec):
         total = xp.clip(xp.sum(xp.abs(out), axis=-1), gross, xp.inf)
         out *= (gross / total)[:, None]
 
-    def encode(self, view: Any, weights: Any) -> Any:
+    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
         """Those weights within the bounds."""
         return cast(view.xp, self._capped(view.xp, weights), view.xp.float32)
 
-    def _capped(self, xp: Any, weights: Any) -> Any:
+    def _capped(self, xp: ArrayFunctions, weights: AnyArray) -> AnyArray:
         most = self.config.max_weight
         return xp.clip(weights, -most if self.config.short else 0.0, most)

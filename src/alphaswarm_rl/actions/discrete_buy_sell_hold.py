@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -10,9 +10,11 @@ from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.actions.one_asset import OneAssetConfig, asset_index
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import Panel, View
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    pass
 
 _BUY, _SELL = 1, 2
 
@@ -34,23 +36,23 @@ class DiscreteBuySellHold(ActionSpec):
             False, description="Whether a sell goes short with the same fraction; needs an account with margin."
         )
 
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """Hold, buy, sell."""
         from gymnasium.spaces import Discrete
 
         asset_index(self, panel)
         return Discrete(3)
 
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """A position by fraction of the equity."""
         return Trade("position", asset=asset_index(self, panel), size=self.config.fraction)
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes 1 to be long, 0 to be flat or -1 to be short, NaN to leave it."""
         xp, action = view.xp, view.action
         out[...] = xp.where(action == _BUY, 1.0, xp.where(action == _SELL, -1.0 if self.config.short else 0.0, xp.nan))
 
-    def encode(self, view: Any, weights: Any) -> Any:
+    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
         """The action after which the asset's weight is nearest; hold among equals."""
         xp, asset = view.xp, asset_index(self, view.market.panel)
         wish, held = weights[:, asset], view.weights[:, asset]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,9 +11,11 @@ from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import Panel, View
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    pass
 
 
 class IntegerShares(ActionSpec):
@@ -29,17 +31,17 @@ class IntegerShares(ActionSpec):
         unit: Literal["shares", "money"] = Field("shares", description="What hmax counts.")
         whole: bool = Field(True, description="Whether only whole units trade.")
 
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """One number per asset."""
         from gymnasium.spaces import Box
 
         return Box(-1.0, 1.0, (panel.num_assets,), np.float32)
 
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """Units."""
         return Trade("shares", whole=self.config.whole)
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes units per asset."""
         out[...] = view.xp.clip(view.action, -1.0, 1.0)
         out *= self.config.hmax
@@ -47,7 +49,7 @@ class IntegerShares(ActionSpec):
             price = view.close
             out[...] = view.xp.where(price > 0, out / view.xp.where(price > 0, price, 1.0), 0.0)
 
-    def encode(self, view: Any, weights: Any) -> Any:
+    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
         """Orders towards those weights at the current prices, as far as hmax reaches; in whole units where asked."""
         xp, config = view.xp, self.config
         move = units_for(view, weights) - view.positions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -10,9 +10,11 @@ from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
 from alphaswarm_rl.actions.one_asset import OneAssetConfig, asset_index
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    pass
 
 #: A position this near to a whole number of lots, in lots, is one: sums of lots are off by rounding.
 _ROUNDING = 1e-9
@@ -43,27 +45,27 @@ class MaskedDiscrete(ActionSpec):
             0.01, ge=0, lt=1, description="Reserve for the costs of an order, as a fraction of the value traded."
         )
 
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """From the largest sell, or the lowest target, to the highest."""
         from gymnasium.spaces import Discrete
 
         asset_index(self, panel)
         return Discrete(self.config.max_units - self._lowest + 1)
 
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """A position in units."""
         return Trade("position", asset=asset_index(self, panel), size=1.0, by_units=True)
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the units to hold, NaN to leave the position as it is."""
         goals, holds, legal = self._judged(view, view.action[:, None] + self._lowest)
         out[...] = view.xp.where(legal & ~holds, goals, view.xp.nan)[:, 0]
 
-    def mask(self, view: Any, state: dict[str, Any]) -> Any:
+    def mask(self, view: View, state: AnyArrays) -> AnyArray | None:
         """What can be carried at the current close, (n, actions)."""
         return self._judged(view, self._choices(view.xp))[2]
 
-    def encode(self, view: Any, weights: Any) -> Any:
+    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
         """The legal action after which the position is nearest; the lowest among equals."""
         xp, asset = view.xp, asset_index(self, view.market.panel)
         choices = self._choices(xp)
@@ -81,11 +83,11 @@ class MaskedDiscrete(ActionSpec):
         only_longs = self.config.mode == "targets" and not self.config.short
         return 0 if only_longs else -int(self.config.max_units)
 
-    def _choices(self, xp: Any) -> Any:
+    def _choices(self, xp: ArrayFunctions) -> AnyArray:
         """Lots of every action, (1, actions)."""
         return xp.arange(self._lowest, self.config.max_units + 1)[None, :]
 
-    def _judged(self, view: Any, lots: Any) -> tuple[Any, Any, Any]:
+    def _judged(self, view: View, lots: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
         """For lots (n, k) or (1, k): units they lead to, whether they hold, whether they are legal; all (n, k)."""
         xp, config = view.xp, self.config
         asset = asset_index(self, view.market.panel)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
@@ -10,9 +10,11 @@ from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import Panel, View
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    pass
 
 
 class MultiDiscreteOrders(ActionSpec):
@@ -34,17 +36,17 @@ class MultiDiscreteOrders(ActionSpec):
                 raise ValueError("it must be odd, so that the middle level orders nothing")
             return levels
 
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """One level per asset."""
         from gymnasium.spaces import MultiDiscrete
 
         return MultiDiscrete([self.config.levels] * panel.num_assets)
 
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """Whole shares."""
         return Trade("shares", whole=True)
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes shares per asset."""
         out[...] = view.action
         out -= self._middle
@@ -52,7 +54,7 @@ class MultiDiscreteOrders(ActionSpec):
         out *= self.config.hmax
         out /= self._middle
 
-    def encode(self, view: Any, weights: Any) -> Any:
+    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
         """The levels nearest to the orders that lead there at the current closes."""
         xp, middle = view.xp, self._middle
         order = (units_for(view, weights) - view.positions) / self.config.hmax

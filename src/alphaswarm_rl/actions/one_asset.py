@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError, EnvError, nearest
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.view import Panel
 
 
 class OneAssetConfig(ComponentConfig):
@@ -17,7 +16,7 @@ class OneAssetConfig(ComponentConfig):
     asset: str | None = Field(None, description="Name of the asset; null: the only one there is.")
 
 
-def asset_index(action: ActionSpec, panel: Any) -> int:
+def asset_index(action: ActionSpec, panel: Panel) -> int:
     """Place of the action's asset in the panel."""
     name = action.config.asset
     if name is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
@@ -12,9 +12,11 @@ from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    pass
 
 
 class SoftmaxWeights(ActionSpec):
@@ -31,25 +33,25 @@ class SoftmaxWeights(ActionSpec):
 
         bound: float = Field(10.0, gt=0, le=20, description="Largest absolute value of a number before the softmax.")
 
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """One number for cash, one per asset."""
         from gymnasium.spaces import Box
 
         bound = self.config.bound
         return Box(-bound, bound, (1 + panel.num_assets,), np.float32)
 
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """Weights."""
         return Trade("weights")
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the assets' part of the softmax."""
         xp, bound = view.xp, self.config.bound
         # The bound takes the place of the row's maximum: nothing overflows, and with it at most 20 nothing vanishes.
         parts = xp.exp(xp.clip(cast(xp, view.action, xp.float64), -bound, bound) - bound)
         out[...] = parts[:, 1:] / xp.sum(parts, axis=-1)[:, None]
 
-    def encode(self, view: Any, weights: Any) -> Any:
+    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
         """Logarithms of the weights, the smallest and the largest equally far from 0."""
         xp, bound = view.xp, self.config.bound
         cash = xp.clip(1.0 - xp.sum(weights, axis=-1), 0.0, 1.0)[:, None]
@@ -58,7 +60,7 @@ class SoftmaxWeights(ActionSpec):
         return cast(xp, xp.clip(logs - middle, -bound, bound), xp.float32)
 
 
-def _largest(xp: Any, values: Any) -> Any:
+def _largest(xp: ArrayFunctions, values: AnyArray) -> AnyArray:
     """Each row's largest value, (n, 1), by folding halves that may overlap."""
     while values.shape[1] > 1:
         half = (values.shape[1] + 1) // 2

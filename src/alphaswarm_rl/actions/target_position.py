@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
@@ -11,9 +11,11 @@ from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import Panel, View
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    pass
 
 
 class TargetPosition(ActionSpec):
@@ -31,22 +33,22 @@ class TargetPosition(ActionSpec):
         short: bool = Field(False, description="Whether targets may be negative; needs an account with margin.")
         leverage: float = Field(1.0, gt=0, description="Weight of a full position.")
 
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """One number per asset."""
         from gymnasium.spaces import Box
 
         return Box(self._low, 1.0, (panel.num_assets,), np.float32)
 
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """Weights."""
         return Trade("weights")
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the target weights."""
         out[...] = view.xp.clip(view.action, self._low, 1.0)
         out *= self.config.leverage
 
-    def encode(self, view: Any, weights: Any) -> Any:
+    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
         """Those weights over the leverage, within the bounds."""
         return cast(view.xp, view.xp.clip(weights / self.config.leverage, self._low, 1.0), view.xp.float32)
 

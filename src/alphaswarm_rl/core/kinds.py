@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from alphaswarm_rl.core.component import RLComponent
 
 if TYPE_CHECKING:
-    from gymnasium import Space
     from gymnasium.vector import VectorEnv
 
     from alphaswarm_rl.core.contracts import (
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
         Window,
     )
     from alphaswarm_rl.core.refs import ComponentRef
+    from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+    from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 
 class EnvComponent(RLComponent):
@@ -121,11 +122,11 @@ class SmallComponent(RLComponent):
     #: Names of further state arrays, one number per environment and asset, (n, A) float64, 0 as an episode begins.
     asset_state: ClassVar[tuple[str, ...]] = ()
 
-    def init(self, n: int, xp: Any) -> dict[str, Any]:
+    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
         """State arrays for `n` environments, each of leading dimension `n`, as an episode begins."""
         return {}
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """Arrays that all environments share, by bar or by asset; in `step` they stand in `state` beside its arrays."""
         return {}
 
@@ -134,7 +135,7 @@ class SmallComponent(RLComponent):
         return 0
 
     @abc.abstractmethod
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes this step's result for all environments into `out`."""
 
 
@@ -179,7 +180,7 @@ class ObservationBuilder(Observation, SmallComponent):
         return (self,)
 
     @abc.abstractmethod
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """One name per value, known before the first step."""
 
 
@@ -189,25 +190,25 @@ class ActionSpec(SmallComponent):
     rl_kind = "action"
 
     @abc.abstractmethod
-    def space(self, panel: Any) -> Space[Any]:
+    def space(self, panel: Panel) -> AnySpace:
         """The action space of one environment."""
 
     @abc.abstractmethod
-    def trade(self, panel: Any) -> Trade:
+    def trade(self, panel: Panel) -> Trade:
         """Which way of trading `out` is meant for."""
 
-    def exits(self, view: Any, state: dict[str, Any]) -> Any:
+    def exits(self, view: View, state: AnyArrays) -> AnyArray:
         """For brackets: prices (n,) at which positions are closed inside the bar; NaN where they stay.
 
         It is asked after the fill, and before it too where orders fill at the bar's close: twice must be as once.
         """
         return view.xp.full(view.n, view.xp.nan)
 
-    def mask(self, view: Any, state: dict[str, Any]) -> Any:
+    def mask(self, view: View, state: AnyArrays) -> AnyArray | None:
         """Which of its discrete actions are legal now, (n, actions); None where there are no masks."""
         return None
 
-    def encode(self, view: Any, weights: Any) -> Any:
+    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
         """The actions that come nearest to these target weights (n, A); None where it has no such actions."""
         return None
 

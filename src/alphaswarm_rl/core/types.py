@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import numpy as np
     from gymnasium import Space
+    from torch import Tensor
 
 #: A NumPy array of any shape and type.
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+#: An array of NumPy's or a tensor of torch's: code for both uses what they have in common.
+AnyArray: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | Tensor"
+#: Such arrays by name: the state of a part, or what it prepared from the panel.
+AnyArrays: TypeAlias = "dict[str, np.ndarray[Any, np.dtype[Any]] | Tensor]"
 #: A Gymnasium space of anything.
 AnySpace: TypeAlias = "Space[Any]"
 #: A JSON document's object, as `json.loads` gives it.

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from alphaswarm_rl.market.panel import Array, MarketPanel
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.view import Panel
 
 
-def bar_returns(panel: MarketPanel) -> Array:
+def bar_returns(panel: Panel) -> Array:
     """Simple returns from bar t - 1 to bar t, (T, A); NaN at the first bar and until an asset has two prices.
 
     Where prices do not contain splits and dividends, they are counted here: what a holder has at t over t - 1.
@@ -24,7 +25,7 @@ def bar_returns(panel: MarketPanel) -> Array:
     return out
 
 
-def covariance(panel: MarketPanel, lookback: int = 252, at: Sequence[int] | Array | None = None) -> Array:
+def covariance(panel: Panel, lookback: int = 252, at: Sequence[int] | Array | None = None) -> Array:
     """The sample covariance of the last `lookback` one-bar returns, known at the close of t.
 
     Args:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.market.panel import Array, MarketPanel
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.view import Panel
 
 #: What a timeframe looks like, such as 5m, 1h, 1d or 1w.
 TIMEFRAME = r"^[1-9]\d*[smhdw]$"
@@ -35,7 +36,7 @@ class CoarseBars:
     newest: Array
 
 
-def coarse_bars(panel: MarketPanel, timeframe: str) -> CoarseBars:
+def coarse_bars(panel: Panel, timeframe: str) -> CoarseBars:
     """The panel's bars in a coarser timeframe.
 
     Boundaries are those of the clock in UTC, weeks begin on Monday. A coarser bar is there where the panel has a bar in
@@ -62,7 +63,7 @@ def coarse_bars(panel: MarketPanel, timeframe: str) -> CoarseBars:
     return CoarseBars(columns, real, newest)
 
 
-def _gathered(panel: MarketPanel, first: Array) -> tuple[dict[str, Array], Array]:
+def _gathered(panel: Panel, first: Array) -> tuple[dict[str, Array], Array]:
     present = panel.tradable
     bars = np.arange(panel.num_bars)[:, None]
     earliest = np.minimum.reduceat(np.where(present, bars, panel.num_bars), first, axis=0)
@@ -79,7 +80,7 @@ def _gathered(panel: MarketPanel, first: Array) -> tuple[dict[str, Array], Array
     return columns, latest >= 0
 
 
-def _size(panel: MarketPanel, timeframe: str) -> int:
+def _size(panel: Panel, timeframe: str) -> int:
     if not re.fullmatch(TIMEFRAME, timeframe):
         raise DataError(f"timeframe {timeframe!r}", "it is not a number with s, m, h, d or w", "Write it as 5m or 1h.")
     size = int(timeframe[:-1]) * _UNITS[timeframe[-1]]

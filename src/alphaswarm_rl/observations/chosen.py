@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from alphaswarm_rl.core.errors import DataError, nearest
+from alphaswarm_rl.core.view import Panel
 
 
-def feature_indices(panel: Any, names: Sequence[str], *, shown_by: str, remedy: str) -> list[int]:
+def feature_indices(panel: Panel, names: Sequence[str], *, shown_by: str, remedy: str) -> list[int]:
     """Where these features stand among the panel's; one that is not there is an error.
 
     Args:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.view import Panel, View
 
 #: Bars whose matrices are held in double precision at a time.
 _CHUNK = 4096
@@ -36,12 +36,12 @@ class Covariance(ObservationBuilder):
         )
         scale: float = Field(1.0, gt=0, description="What it is multiplied by besides.")
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """`cov:KO:PEP`, ..."""
         rows, columns = self._places(panel)
         return tuple(f"cov:{panel.assets[i]}:{panel.assets[j]}" for i, j in zip(rows, columns, strict=True))
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """The values at every bar."""
         from alphaswarm_rl.market.covariance import covariance
 
@@ -57,11 +57,11 @@ class Covariance(ObservationBuilder):
         """As many bars as returns, since a return spans two bars."""
         return int(self.config.lookback)
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the matrix of each environment's bar."""
         view.take(state["table"], out)
 
-    def _places(self, panel: Any) -> Any:
+    def _places(self, panel: Panel) -> tuple[Array, Array]:
         if self.config.triangle:
             return np.triu_indices(panel.num_assets)
         return np.divmod(np.arange(panel.num_assets**2), panel.num_assets)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.observations.chosen import feature_indices
 
 
@@ -32,21 +32,21 @@ class Fundamentals(ObservationBuilder):
             description="Which of them, in this order, for one asset after another.",
         )
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """`pe:KO`, ..."""
         self._indices(panel)
         return tuple(f"{name}:{asset}" for asset in panel.assets for name in self.config.fields)
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """Which columns of the market's features they are."""
         width, indices = len(panel.feature_names), self._indices(panel)
         places = [asset * width + index for asset in range(panel.num_assets) for index in indices]
         return {"columns": np.array(places, np.int64)}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the fundamentals of each environment's bar."""
         view.take_columns(view.market.features, state["columns"], out)
 
-    def _indices(self, panel: Any) -> list[int]:
+    def _indices(self, panel: Panel) -> list[int]:
         remedy = "It comes from the data pipeline's parameters fundamentals and fundamental_fields."
         return feature_indices(panel, self.config.fields, shown_by=self.rl_alias, remedy=remedy)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.observations.chosen import feature_indices
 
 
@@ -31,14 +31,14 @@ class LookbackStack(ObservationBuilder):
         features: list[str] | None = Field(None, description="Which features, in this order; null: all.")
         price_returns: bool = Field(False, description="Whether each bar's return is shown too.")
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """`macd:KO:t-4`, ..., `macd:KO:t-0`."""
         shown = [panel.feature_names[place] for place in self._places(panel)]
         shown += ["return"] if self.config.price_returns else []
         ages = reversed(range(self.config.lookback))
         return tuple(f"{name}:{asset}:t-{age}" for age in ages for asset in panel.assets for name in shown)
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """One row per bar, unless the market's own rows are what is shown."""
         places = self._places(panel)
         if places == list(range(len(panel.feature_names))) and not self.config.price_returns:
@@ -55,12 +55,12 @@ class LookbackStack(ObservationBuilder):
         """So many that the first decision has them all; the oldest bar's return needs the bar before it."""
         return int(self.config.lookback) - 1 + int(self.config.price_returns)
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the bars up to each environment's."""
         table = state.get("table", view.market.features)
         view.take_window(table, self.config.lookback, out)
 
-    def _places(self, panel: Any) -> list[int]:
+    def _places(self, panel: Panel) -> list[int]:
         chosen = panel.feature_names if self.config.features is None else self.config.features
         if not chosen and not self.config.price_returns:
             raise DataError(

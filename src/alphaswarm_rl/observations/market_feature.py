@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
 
 import numpy as np
 
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 
 
 class MarketFeature(ObservationBuilder):
@@ -18,21 +19,21 @@ class MarketFeature(ObservationBuilder):
     def feature(self) -> str:
         """Its name."""
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """The feature's own."""
         self._place(panel)
         return (self.feature(),)
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """Its value at every bar."""
         values = panel.market_features[:, [self._place(panel)]] * self.config.scale
         return {"table": values.astype(np.float32)}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the value of each environment's bar."""
         view.take(state["table"], out)
 
-    def _place(self, panel: Any) -> int:
+    def _place(self, panel: Panel) -> int:
         name = self.feature()
         if name not in panel.market_feature_names:
             raise DataError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -10,6 +10,8 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.view import Panel, View
 
 
 class Microstructure(ObservationBuilder):
@@ -41,15 +43,17 @@ class Microstructure(ObservationBuilder):
         lookback: int = Field(20, ge=1, description="Bars of the mean volume, the current one included.")
         scale: float = Field(0.01, gt=0, description="What basis points are multiplied by.")
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """`range_bps:KO`, `close_location:KO`, `vol_clock:KO`, ..., or the quotes' names."""
         first = "range_bps" if _quotes(panel, "bid", "ask") is None else "spread_bps"
         second = "close_location" if _quotes(panel, "bid_size", "ask_size") is None else "imbalance"
         return tuple(f"{name}:{asset}" for asset in panel.assets for name in (first, second, "vol_clock"))
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """The values at every bar."""
         high, low, close = panel.high, panel.low, panel.close
+        assert high is not None
+        assert low is not None
         quotes, sizes = _quotes(panel, "bid", "ask"), _quotes(panel, "bid_size", "ask_size")
         if quotes is None:
             spread = _ratio(high - low, close)
@@ -68,11 +72,12 @@ class Microstructure(ObservationBuilder):
         """So many that the first decision has a whole mean."""
         return int(self.config.lookback) - 1
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the values of each environment's bar."""
         view.take(state["table"], out)
 
-    def _activity(self, panel: Any) -> Any:
+    def _activity(self, panel: Panel) -> Array:
+        assert panel.volume is not None
         present = panel.tradable
         volume = np.where(present, panel.volume, 0.0)
         total, count = volume.copy(), present.astype(np.int64)
@@ -82,7 +87,7 @@ class Microstructure(ObservationBuilder):
         usual = total / np.maximum(count, 1)
         return np.where(present & (usual > 0), _ratio(volume, usual) - 1.0, 0.0)
 
-    def _refuse_scaled(self, panel: Any, quotes: tuple[Any, Any]) -> None:
+    def _refuse_scaled(self, panel: Panel, quotes: tuple[Array, Array]) -> None:
         for name, values in zip(("bid", "ask"), quotes, strict=True):
             since = panel.feature_from[:, panel.feature_names.index(name)]
             known = np.arange(panel.num_bars)[:, None] >= since
@@ -94,7 +99,7 @@ class Microstructure(ObservationBuilder):
                 )
 
 
-def _quotes(panel: Any, *names: str) -> tuple[Any, Any] | None:
+def _quotes(panel: Panel, *names: str) -> tuple[Array, Array] | None:
     """Two features of the panel, (T, A) each; None unless it has both."""
     if not all(name in panel.feature_names for name in names):
         return None
@@ -102,7 +107,7 @@ def _quotes(panel: Any, *names: str) -> tuple[Any, Any] | None:
     return first, second
 
 
-def _ratio(over: Any, under: Any) -> Any:
+def _ratio(over: Array, under: Array) -> Array:
     """One over the other; 0 where the other is not positive."""
     defined = under > 0
     return np.where(defined, over, 0.0) / np.where(defined, under, 1.0)

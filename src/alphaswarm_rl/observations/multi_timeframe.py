@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.view import Panel, View
 
 #: The pieces of a coarser bar, in the order in which they are shown.
 _COLUMNS = ("open", "high", "low", "close", "volume")
@@ -49,7 +51,7 @@ class MultiTimeframe(ObservationBuilder):
                 raise ValueError("a timeframe is there twice: name each once")
             return value
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """`close:KO:1h-2`, ..., `close:KO:1h-0` for the newest, and `real:KO:1h`."""
         found: list[str] = []
         for timeframe in self.config.timeframes:
@@ -58,7 +60,7 @@ class MultiTimeframe(ObservationBuilder):
             found += [f"real:{asset}:{timeframe}" for asset in panel.assets]
         return tuple(found)
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """All values at every bar."""
         parts = [self._table(panel, timeframe) for timeframe in self.config.timeframes]
         return {"table": parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)}
@@ -67,11 +69,11 @@ class MultiTimeframe(ObservationBuilder):
         """What the parameters say: how many it takes is known to the panel alone."""
         return int(self.config.warmup)
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the coarser bars as they stand at each environment's bar."""
         view.take(state["table"], out)
 
-    def _table(self, panel: Any, timeframe: str) -> Any:
+    def _table(self, panel: Panel, timeframe: str) -> Array:
         from alphaswarm_rl.market.timeframes import coarse_bars
 
         coarse, names, count = coarse_bars(panel, timeframe), _columns(panel), self.config.bars
@@ -83,14 +85,16 @@ class MultiTimeframe(ObservationBuilder):
         for column, name in enumerate(names):
             base = panel.close
             if name == "volume":
-                shown = (np.where(there, coarse.columns[name][row], 0.0) for row, there in zip(rows, real, strict=True))
-                base = sum(shown) / np.maximum(number, 1)
-            for slot, (row, there) in enumerate(zip(rows, real, strict=True)):
-                there = there & (base > 0)
-                over = np.where(there, coarse.columns[name][row], 1.0) / np.where(there, base, 1.0)
+                volumes = (
+                    np.where(exists, coarse.columns[name][row], 0.0) for row, exists in zip(rows, real, strict=True)
+                )
+                base = sum(volumes) / np.maximum(number, 1)
+            for slot, (row, exists) in enumerate(zip(rows, real, strict=True)):
+                defined = exists & (base > 0)
+                over = np.where(defined, coarse.columns[name][row], 1.0) / np.where(defined, base, 1.0)
                 values[:, slot, :, column] = over - 1.0
         return np.concatenate([values.reshape(panel.num_bars, -1), (number / count).astype(np.float32)], axis=1)
 
 
-def _columns(panel: Any) -> list[str]:
+def _columns(panel: Panel) -> list[str]:
     return [name for name in _COLUMNS if getattr(panel, name) is not None]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 
 
 class NextOpen(ObservationBuilder):
@@ -24,16 +26,17 @@ class NextOpen(ObservationBuilder):
     #: the run, and not a secret of training.
     training_only: ClassVar[bool] = False
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """`next_open:KO`, ..."""
         return tuple(f"next_open:{asset}" for asset in panel.assets)
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """The change over each bar's end."""
+        assert panel.open is not None
         table = np.zeros(panel.close.shape, np.float32)
         table[:-1] = np.nan_to_num(panel.open[1:] / panel.close[:-1] - 1.0, nan=0.0)
         return {"table": table}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the change that follows each environment's bar."""
         view.take(state["table"], out)

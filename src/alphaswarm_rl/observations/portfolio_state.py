@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.market.unit_factor import unit_factor
 
 Piece = Literal["cash", "prices", "holdings", "value", "drawdown", "time_left"]
@@ -31,7 +33,7 @@ class PortfolioState(ObservationBuilder):
         pieces: list[Piece] = Field(["cash", "holdings"], min_length=1, description="What is shown, in this order.")
         raw: bool = Field(False, description="Whether money, prices and units are shown as they are.")
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """`cash`, `price:KO`, `holding:KO`, ..."""
         found: list[str] = []
         for piece in self.config.pieces:
@@ -39,13 +41,13 @@ class PortfolioState(ObservationBuilder):
             found += [piece] if per_asset is None else [f"{per_asset}:{asset}" for asset in panel.assets]
         return tuple(found)
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """Prices of the first bar's units, where splits change what a unit is."""
         if "prices" not in self.config.pieces or panel.adjusted or panel.splits is None or (panel.splits == 1).all():
             return {}
         return {"prices": np.nan_to_num(panel.close, nan=0.0) * unit_factor(panel)}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the pieces side by side."""
         left, assets, raw = 0, view.market.assets, self.config.raw
         for piece in self._passes():
@@ -80,7 +82,7 @@ class PortfolioState(ObservationBuilder):
                 passes.append(piece)
         return passes
 
-    def _number(self, piece: str, view: Any) -> Any:
+    def _number(self, piece: str, view: View) -> AnyArray:
         raw = self.config.raw
         if piece == "cash":
             return view.cash if raw else view.cash / view.xp.where(view.value > 0, view.value, view.xp.inf)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.observations.chosen import feature_indices
 
 
@@ -28,27 +28,27 @@ class TechnicalIndicators(ObservationBuilder):
             description="Whether each indicator's assets stand together, as in FinRL, or each asset's indicators.",
         )
 
-    def names(self, panel: Any) -> tuple[str, ...]:
+    def names(self, panel: Panel) -> tuple[str, ...]:
         """`macd:KO`, ..."""
         places = self._places(panel)
         flat = [f"{feature}:{asset}" for asset in panel.assets for feature in panel.feature_names]
         return tuple(flat[place] for place in places)
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """The columns, unless they are all of them in their order."""
         places = self._places(panel)
         if places == list(range(panel.num_assets * len(panel.feature_names))):
             return {}
         return {"columns": np.array(places, np.int64)}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the features of each environment's bar."""
         if "columns" in state:
             view.take_columns(view.market.features, state["columns"], out)
         else:
             view.take(view.market.features, out)
 
-    def _places(self, panel: Any) -> list[int]:
+    def _places(self, panel: Panel) -> list[int]:
         chosen = panel.feature_names if self.config.features is None else self.config.features
         if not chosen:
             raise DataError(

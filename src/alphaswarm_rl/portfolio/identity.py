@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from alphaswarm_rl.core.kinds import PortfolioStage
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 
 
 class Identity(PortfolioStage):
@@ -13,5 +13,5 @@ class Identity(PortfolioStage):
     rl_alias = "identity"
     rl_category = "weights"
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes nothing."""

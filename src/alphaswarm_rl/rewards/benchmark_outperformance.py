@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.rewards.step_return import step_return
 
 
@@ -29,7 +29,7 @@ class BenchmarkOutperformance(RewardTerm):
 
         asset: str | None = Field(None, description="The asset to do better than; null: all in equal parts.")
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """The benchmark's return from the bar before, (T,)."""
         close, unpriced = panel.close, np.isnan(panel.close)
         worth = close
@@ -53,6 +53,6 @@ class BenchmarkOutperformance(RewardTerm):
             )
         return {"benchmark": np.ascontiguousarray(change[:, panel.assets.index(asset)])}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the difference of returns."""
         out[...] = step_return(view) - state["benchmark"][view.bar]

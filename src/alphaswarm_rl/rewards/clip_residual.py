@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field, model_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 
 
 class ClipResidual(RewardTerm):
@@ -29,6 +29,6 @@ class ClipResidual(RewardTerm):
                 raise ValueError("low must be below high")
             return self
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes what is missing to the nearer bound."""
         out[...] = view.xp.clip(view.reward, self.config.low, self.config.high) - view.reward

@@ -12,6 +12,7 @@ from alphaswarm_rl.core.errors import nearest
 from alphaswarm_rl.core.kinds import Reward, RewardTerm
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.refs import ComponentRef, ref_to
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.rewards.clip_residual import ClipResidual
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Entry(FrozenModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _unfold(cls, data: Any) -> Any:
+    def _unfold(cls, data: object) -> object:
         if not isinstance(data, Mapping):
             return data if isinstance(data, Entry) else {"ref": data}
         for key in data:
@@ -45,15 +46,15 @@ class Entry(FrozenModel):
 
     @field_validator("name", mode="before")
     @classmethod
-    def _alias_where_none_is_given(cls, value: Any, info: ValidationInfo) -> Any:
+    def _alias_where_none_is_given(cls, value: str | None, info: ValidationInfo) -> str | None:
         # The name is written out, so that leaving it away and giving the alias have one hash.
         return value or (info.data["ref"].name if "ref" in info.data else "")
 
     @model_serializer
-    def _fold(self) -> dict[str, Any]:
+    def _fold(self) -> JsonObject:
         return {"class": self.ref.name, "kwargs": self.ref.kwargs, "weight": self.weight, "name": self.name}
 
-    def canonical_form(self) -> dict[str, Any]:
+    def canonical_form(self) -> JsonObject:
         """What is hashed of it, as flat as it is written."""
         return {**self.ref.canonical_form(), "weight": self.weight, "name": self.name}
 

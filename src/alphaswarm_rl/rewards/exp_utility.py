@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import ArrayFunctions, View
 from alphaswarm_rl.rewards.step_return import step_return
 
 #: Exponents beyond this are cut, so that the utility stays finite.
@@ -35,7 +37,7 @@ class ExpUtility(RewardTerm):
             "step", description="Whether each return is felt on its own, or the wealth as it grows."
         )
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the utility gained."""
         if self.config.mode == "step":
             out[...] = self._utility(view.xp, step_return(view))
@@ -43,7 +45,7 @@ class ExpUtility(RewardTerm):
             wealth, before = view.value / view.initial_cash, view.value_before / view.initial_cash
             out[...] = self._utility(view.xp, wealth) - self._utility(view.xp, before)
 
-    def _utility(self, xp: Any, x: Any) -> Any:
+    def _utility(self, xp: ArrayFunctions, x: AnyArray) -> AnyArray:
         gamma = self.config.gamma
         if abs(gamma) < _NEUTRAL:
             return x

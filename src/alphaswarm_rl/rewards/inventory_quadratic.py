@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 
 
 class InventoryQuadratic(RewardTerm):
@@ -24,7 +26,7 @@ class InventoryQuadratic(RewardTerm):
             "units", description="What a position is counted in: its units, or its value over the equity."
         )
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the penalty."""
         held = view.positions if self.config.measure == "units" else view.weights
         out[...] = -self.config.phi * view.xp.sum(held * held, axis=-1)

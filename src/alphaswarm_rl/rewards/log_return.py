@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 
 
 class LogReturn(RewardTerm):
@@ -26,7 +26,7 @@ class LogReturn(RewardTerm):
             1e-6, gt=0, lt=1, description="Least growth that is told apart: an account that is lost counts as this."
         )
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the log return."""
         xp, before = view.xp, view.value_before
         alive = before > 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 
 
 class RunningInventory(RewardTerm):
@@ -31,7 +31,7 @@ class RunningInventory(RewardTerm):
         include_pnl: bool = Field(True, description="Whether the money earned is part of it.")
         scale: float = Field(1.0, gt=0, description="Reward per unit of money.")
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes profit less penalties."""
         xp, config = view.xp, self.config
         squared = xp.sum(view.positions * view.positions, axis=-1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import ArrayFunctions, View
 from alphaswarm_rl.rewards.step_return import step_return
 
 #: A standard deviation below this is none.
@@ -30,11 +31,11 @@ class Sharpe(RewardTerm):
 
         min_steps: int = Field(20, ge=2, description="Returns below which there is no ratio.")
 
-    def init(self, n: int, xp: Any) -> dict[str, Any]:
+    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
         """Number, mean and summed squared distance from the mean of the returns."""
         return {name: xp.zeros(n, dtype=xp.float64) for name in ("count", "mean", "spread")}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the ratio."""
         xp, gained = view.xp, step_return(view)
         count = state["count"] + 1.0

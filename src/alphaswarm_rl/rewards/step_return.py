@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from alphaswarm_rl.core.types import AnyArray
+from alphaswarm_rl.core.view import View
 
 
-def step_return(view: Any) -> Any:
+def step_return(view: View) -> AnyArray:
     """Relative change of the equity in the step, (n,); 0 where there was no equity before."""
     return over_equity(view, view.value - view.value_before)
 
 
-def over_equity(view: Any, money: Any) -> Any:
+def over_equity(view: View, money: AnyArray) -> AnyArray:
     """Money over the equity before the step, (n,); 0 where there was none."""
     return money / view.xp.where(view.value_before > 0, view.value_before, view.xp.inf)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import ArrayFunctions, View
 
 
 class StopProperly(RewardTerm):
@@ -30,11 +32,11 @@ class StopProperly(RewardTerm):
             "penalise", description="Whether losses grow as gains shrink, or both are multiplied by coef."
         )
 
-    def init(self, n: int, xp: Any) -> dict[str, Any]:
+    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
         """The episode's return so far."""
         return {"total": xp.zeros(n, dtype=xp.float64)}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes what is taken."""
         total = state["total"] + view.reward
         state["total"][...] = total

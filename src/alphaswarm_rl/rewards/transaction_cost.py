@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.rewards.step_return import over_equity
 
 
@@ -18,6 +18,6 @@ class TransactionCost(RewardTerm):
     rl_alias = "transaction_cost"
     rl_category = "cost"
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes minus the relative cost."""
         out[...] = over_equity(view, -view.cost)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import RewardTerm
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 
 
 class TurbulenceGate(RewardTerm):
@@ -24,7 +24,7 @@ class TurbulenceGate(RewardTerm):
         threshold: float = Field(140.0, description="Turbulence from which on the penalty is due.")
         penalty: float = Field(1.0, ge=0, description="Reward lost on such a bar.")
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """The turbulence by bar, (T,)."""
         names = panel.market_feature_names
         if "turbulence" not in names:
@@ -35,7 +35,7 @@ class TurbulenceGate(RewardTerm):
             )
         return {"turbulence": np.array(panel.market_features[:, names.index("turbulence")], np.float64)}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes the penalty."""
         stormy = state["turbulence"][view.bar] >= self.config.threshold
         out[...] = view.xp.where(stormy, -self.config.penalty, 0.0)

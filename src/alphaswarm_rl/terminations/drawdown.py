@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import Termination
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 
 
 class Drawdown(Termination):
@@ -22,6 +22,6 @@ class Drawdown(Termination):
 
         limit: float = Field(0.5, gt=0, le=1, description="Relative distance below the peak.")
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes where the limit is reached."""
         out[...] = view.drawdown >= self.config.limit

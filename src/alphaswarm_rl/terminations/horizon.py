@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import Termination
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 
 
 class Horizon(Termination):
@@ -21,6 +21,6 @@ class Horizon(Termination):
 
         steps: int = Field(252, ge=1, description="Decisions in an episode.")
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes where that many were made."""
         out[...] = view.steps >= self.config.steps

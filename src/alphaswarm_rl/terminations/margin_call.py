@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import Termination
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import View
 
 
 class MarginCall(Termination):
@@ -22,6 +22,6 @@ class MarginCall(Termination):
 
         floor: float = Field(0.0, ge=0, description="Value, in money, at which the account is over.")
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes where it was called."""
         out[...] = view.called | (view.value <= self.config.floor)

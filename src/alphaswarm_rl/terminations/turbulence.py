@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import Termination
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.view import Panel, View
 
 
 class Turbulence(Termination):
@@ -26,7 +26,7 @@ class Turbulence(Termination):
 
         threshold: float = Field(200.0, description="Turbulence from which on the episode is over.")
 
-    def prepare(self, panel: Any) -> dict[str, Any]:
+    def prepare(self, panel: Panel) -> AnyArrays:
         """The market's turbulence by bar."""
         if "turbulence" not in panel.market_feature_names:
             raise DataError(
@@ -37,6 +37,6 @@ class Turbulence(Termination):
         index = panel.market_feature_names.index("turbulence")
         return {"turbulence": np.ascontiguousarray(panel.market_features[:, index])}
 
-    def step(self, view: Any, state: dict[str, Any], out: Any) -> None:
+    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
         """Writes where the threshold is reached."""
         out[...] = state["turbulence"][view.bar] >= self.config.threshold
