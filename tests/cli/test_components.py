@@ -42,14 +42,14 @@ def test_listing_from_the_mirror_imports_no_component(rl):
 
 
 def test_the_mirror_is_renewed_when_the_code_is_another(rl, monkeypatch, settings):
-    from alphaswarm_rl.cli import components_fingerprint
     from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.operations import components
 
     rl("components", "list")
     with Ledger.open(settings) as ledger:
         before = ledger.components_fingerprint()
-    assert before == components_fingerprint.components_fingerprint()
-    monkeypatch.setattr(components_fingerprint, "components_fingerprint", lambda: "another")
+    assert before == components.components_fingerprint()
+    monkeypatch.setattr(components, "components_fingerprint", lambda: "another")
     rl("components", "list")
     with Ledger.open(settings) as ledger:
         assert ledger.components_fingerprint() == "another"

@@ -22,17 +22,11 @@ def upgrade(session: Session) -> None:
     Args:
         session: This call.
     """
-    from alphaswarm_rl.cli.database import database_state
-    from alphaswarm_rl.db import schema
-    from alphaswarm_rl.db.engine import open_engine
+    from alphaswarm_rl.operations.db import upgrade_database
 
-    before = database_state(session.settings)
-    engine = open_engine(session.settings.database_url)
-    try:
-        reached = schema.upgrade(engine)
-    finally:
-        engine.dispose()
-    document = {"url": before.url, "from": before.revision, "revision": reached, "head": before.head}
+    result = upgrade_database(session.settings)
+    before = result.before
+    document = {"url": before.url, "from": before.revision, "revision": result.revision, "head": before.head}
     session.answer(document, pairs(document))
 
 
@@ -43,9 +37,9 @@ def status(session: Session) -> None:
     Args:
         session: This call.
     """
-    from alphaswarm_rl.cli.database import USABLE, database_state
+    from alphaswarm_rl.operations.db import database_status
 
-    found = database_state(session.settings)
-    session.answer(vars(found), pairs(vars(found)))
-    if found.state not in USABLE:
+    result = database_status(session.settings)
+    session.answer(result, pairs(vars(result)))
+    if not result.usable:
         raise click.exceptions.Exit(BROKEN)

@@ -140,7 +140,7 @@ def _size(path: Path) -> int:
 
 
 def _database(settings: Settings) -> Iterator[Finding]:
-    from alphaswarm_rl.cli.database import USABLE, database_state
+    from alphaswarm_rl.operations.db import database_state
 
     found = database_state(settings)
     at = (
@@ -148,7 +148,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
         if found.revision is None
         else f"revision {found.revision}, needs {found.head}"
     )
-    state: Literal["ok", "broken"] = "ok" if found.state in USABLE else "broken"
+    state: Literal["ok", "broken"] = "ok" if found.usable else "broken"
     yield Finding(state, "database", f"{found.url} ({at})", vars(found))
     if found.state == "current":
         yield from _ledger(settings)

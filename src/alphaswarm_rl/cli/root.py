@@ -27,7 +27,7 @@ ENTRIES = {
     "runs": Entry(f"{_HERE}.runs:runs", "List, show, follow, export and remove runs."),
     "models": Entry(f"{_HERE}.models:models", "Find, judge, promote and prune trained models."),
     "specs": Entry(f"{_HERE}.specs:specs", "List the specs in the ledger and their versions."),
-    "spec": Entry(f"{_HERE}.spec:spec", "Validate, hash, show and compare specs."),
+    "spec": Entry(f"{_HERE}.specs:spec", "Validate, hash, show and compare specs."),
     "audit": Entry(f"{_HERE}.audit:audit", "Audit a spec: does anything in it know the future?"),
     "bench": Entry(f"{_HERE}.bench:bench", "Measure this installation, beside its peers where they are installed."),
     "components": Entry(

@@ -1,17 +1,102 @@
-"""`rl specs`: the specs in the ledger."""
+"""`rl spec`, specs as files, and `rl specs`, the specs in the ledger."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from alphaswarm_rl.cli.reporting import WRONG_INPUT
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.text import columns
+from alphaswarm_rl.cli.text import as_json_line, columns, pairs
 from alphaswarm_rl.cli.verb import verb
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.operations.specs import CheckedSpec
+
+
+@click.group()
+def spec() -> None:
+    """Validate, hash, show and compare specs."""
 
 
 @click.group()
 def specs() -> None:
     """List the specs in the ledger and their versions."""
+
+
+@verb("spec.validate", group=spec)
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...|DIR")
+def validate(session: Session, paths: tuple[str, ...]) -> None:
+    """Check specs; every broken file is named, with the reason.
+
+    Takes YAML files, presets and folders, which are searched for YAML files. A spec that needs a part which is not in
+    this version is broken too: it could not be run.
+
+    Args:
+        session: This call.
+        paths: What is checked.
+    """
+    from alphaswarm_rl.operations.specs import ValidateSpecs, validate_specs
+
+    result = validate_specs(session.load_settings, ValidateSpecs(paths))
+    known = [{name: value for name, value in vars(item).items() if value is not None} for item in result.specs]
+    lines = [_line(item) for item in result.specs]
+    session.answer({"specs": known, "broken": result.broken}, lines or ["there is no YAML file"])
+    if not result.passed:
+        raise click.exceptions.Exit(WRONG_INPUT)
+
+
+@verb("spec.hash", group=spec)
+@click.argument("spec_or_run", metavar="SPEC|RUN")
+def hash_spec(session: Session, spec_or_run: str) -> None:
+    """Print a spec's two hashes.
+
+    spec_hash counts every field; exec_hash leaves out names and notes and counts the versions of the components.
+
+    Args:
+        session: This call.
+        spec_or_run: A YAML file, a preset or a run.
+    """
+    from alphaswarm_rl.operations.specs import NamedSpec, hash_spec
+
+    result = hash_spec(session.load_settings, NamedSpec(spec_or_run))
+    session.answer(result, pairs(vars(result)))
+
+
+@verb("spec.show", group=spec)
+@click.argument("spec_or_run", metavar="SPEC|RUN")
+def show(session: Session, spec_or_run: str) -> None:
+    """Print the whole spec as YAML, every field with its value.
+
+    Args:
+        session: This call.
+        spec_or_run: A YAML file, a preset or a run.
+    """
+    from alphaswarm_rl.operations.specs import NamedSpec, show_spec
+
+    result = show_spec(session.load_settings, NamedSpec(spec_or_run))
+    session.answer(result.data, [result.yaml.rstrip("\n")])
+
+
+@verb("spec.diff", group=spec)
+@click.argument("left", metavar="SPEC|RUN")
+@click.argument("right", metavar="SPEC|RUN")
+def diff(session: Session, left: str, right: str) -> None:
+    """Print every field in which two specs differ.
+
+    Args:
+        session: This call.
+        left: A YAML file, a preset or a run.
+        right: Another one.
+    """
+    from alphaswarm_rl.operations.specs import CompareSpecs, compare_specs
+
+    found = compare_specs(session.load_settings, CompareSpecs(left, right)).differences
+    table = columns(
+        ("FIELD", "LEFT", "RIGHT"), [(item.path, as_json_line(item.left), as_json_line(item.right)) for item in found]
+    )
+    session.answer(found, table if found else ["the specs are equal"])
 
 
 @verb("specs.list", group=specs)
@@ -21,15 +106,14 @@ def list_specs(session: Session) -> None:
     Args:
         session: This call.
     """
-    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.operations.stored_specs import list_specs
 
-    with Ledger.open(session.settings) as ledger:
-        found = ledger.specs()
+    rows = list_specs(session.settings).specs
     table = columns(
         ("SLUG", "NAME", "KIND", "VERSION", "UPDATED", "DESCRIPTION"),
-        [(row.slug, row.name, row.kind, row.current_version, row.updated_at, row.description) for row in found],
+        [(row.slug, row.name, row.kind, row.current_version, row.updated_at, row.description) for row in rows],
     )
-    session.answer([row.as_dict() for row in found], table if found else ["there are no specs yet"])
+    session.answer(rows, table if rows else ["there are no specs yet"])
 
 
 @verb("specs.versions", group=specs)
@@ -41,12 +125,19 @@ def versions(session: Session, slug: str) -> None:
         session: This call.
         slug: The spec's slug.
     """
-    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.operations.stored_specs import ListVersions, list_versions
 
-    with Ledger.open(session.settings) as ledger:
-        found = ledger.versions(slug)
+    rows = list_versions(session.settings, ListVersions(slug)).versions
     table = columns(
         ("VERSION", "ID", "SPEC HASH", "EXEC HASH", "CREATED"),
-        [(row.version, row.id, row.spec_hash[:12], row.exec_hash[:12], row.created_at) for row in found],
+        [(row.version, row.id, row.spec_hash[:12], row.exec_hash[:12], row.created_at) for row in rows],
     )
-    session.answer([row.as_dict() for row in found], table)
+    session.answer(rows, table)
+
+
+def _line(checked: CheckedSpec) -> str:
+    if checked.error is None:
+        return f"ok      {checked.path}  {(checked.spec_hash or '')[:12]}"
+    error = checked.error
+    what = "" if checked.path in error["what"] else f"{error['what']}: "
+    return f"broken  {checked.path}  {what}{error['why']}. {error['remedy']}"

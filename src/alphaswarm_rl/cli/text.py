@@ -34,6 +34,8 @@ def plain(value: object) -> object:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Path):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import alphaswarm_rl.operations
@@ -57,20 +58,18 @@ class Operation(Generic[P, R]):
     @property
     def request(self) -> type:
         """The class of its requests."""
-        names = list(inspect.signature(self.run).parameters)
-        request: type = get_type_hints(self.run)[names[1]]
-        return request
+        return self._hint(list(inspect.signature(self.run).parameters)[1])
 
     @property
     def result(self) -> type:
         """The class of its results; of one item where it gives an iterator of them."""
-        result: type = get_type_hints(self.run)["return"]
+        result = self._hint("return")
         return get_args(result)[0] if self.streams else result
 
     @property
     def streams(self) -> bool:
         """Whether it gives results one after the other, as an iterator."""
-        return get_origin(get_type_hints(self.run)["return"]) is Iterator
+        return get_origin(self._hint("return")) is Iterator
 
     def schemas(self) -> tuple[JsonObject, JsonObject]:
         """The JSON schemas of request and result."""
@@ -78,6 +77,20 @@ class Operation(Generic[P, R]):
 
         request, result = (TypeAdapter(cls).json_schema() for cls in (self.request, self.result))
         return request, result
+
+    def _hint(self, name: str) -> type:
+        # One annotation alone: those of other parameters may name what their modules import for type checkers only.
+        alone = SimpleNamespace(__annotations__={name: self.run.__annotations__[name]})
+        hint: type = get_type_hints(alone, vars(import_module(self.run.__module__)))[name]
+        return hint
+
+
+@dataclass(frozen=True)
+class NoArguments:
+    """The request of an operation that has nothing to be asked but to run."""
+
+
+NO_ARGUMENTS = NoArguments()
 
 
 def operation(name: str, *, changes: bool = False) -> Callable[[Callable[P, R]], Operation[P, R]]:

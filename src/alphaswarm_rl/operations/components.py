@@ -1,0 +1,139 @@
+"""The catalogue of components, listed from its mirror in the ledger.
+
+Describing every component means importing all of them, so the ledger keeps a mirror of the descriptions. It belongs to
+one fingerprint of the installed code and is renewed when that is another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.core.catalogue import ENTRY_POINT_GROUP, Description
+from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.operations.operation import LazySettings, operation
+from alphaswarm_rl.settings import Settings
+
+
+@dataclass(frozen=True)
+class ListComponents:
+    """Which components are listed.
+
+    Attributes:
+        kind: Only that kind, in any accepted spelling.
+        mirrored: Whether the mirror answers; components that an operator's plug-ins brought are in the catalogue alone.
+    """
+
+    kind: str | None = None
+    mirrored: bool = True
+
+
+@dataclass(frozen=True)
+class ListedComponent:
+    """One component as lists show it."""
+
+    rl_kind: str
+    alias: str
+    class_name: str
+    module_path: str
+    rl_version: int
+    description: str
+    tags: tuple[str, ...]
+    source: str
+    category: str
+
+
+@dataclass(frozen=True)
+class ComponentList:
+    """Components by kind and alias."""
+
+    components: tuple[ListedComponent, ...]
+
+
+@dataclass(frozen=True)
+class ShowComponent:
+    """One component: its kind, and its alias, class name or short name."""
+
+    kind: str
+    alias: str
+
+
+@operation("components.list", changes=True)
+def list_components(settings: Settings, request: ListComponents) -> ComponentList:
+    """The components that specs can name; renews the mirror when the installed code is another."""
+    rows = _mirror(settings) if request.mirrored else _catalogue()
+    if request.kind is not None:
+        rows = _of_kind(rows, request.kind)
+    return ComponentList(tuple(rows))
+
+
+@operation("components.show")
+def show_component(settings: LazySettings, request: ShowComponent) -> Description:
+    """One component and the JSON schema of its parameters."""
+    return catalogue.describe(catalogue.get(request.kind, request.alias))
+
+
+def components_fingerprint() -> str:
+    """SHA-256 over the entry points, their distributions' versions and the sources of their packages.
+
+    No component is imported for it.
+    """
+    digest = hashlib.sha256()
+    packages = set()
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.value):
+        owner = "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+        digest.update(f"{point.value}\0{owner}\n".encode())
+        packages.add(point.module.partition(".")[0])
+    for package in sorted(packages):
+        for name, content in _sources(package):
+            digest.update(f"{package}/{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(package: str) -> list[tuple[str, bytes]]:
+    # A top-level package is found without being imported; below it Python would have to import the parents.
+    found = find_spec(package)
+    if found is None:
+        return []  # the catalogue reports it when it looks for the components
+    roots = [Path(place) for place in found.submodule_search_locations or ()]
+    files = [(path.relative_to(root).as_posix(), path) for root in roots for path in root.rglob("*.py")]
+    if not roots and found.origin is not None:
+        files = [(Path(found.origin).name, Path(found.origin))]
+    return [(name, path.read_bytes()) for name, path in sorted(files)]
+
+
+def _mirror(settings: Settings) -> list[ListedComponent]:
+    from alphaswarm_rl.ledger import Ledger
+
+    fingerprint = components_fingerprint()
+    with Ledger.open(settings) as ledger:
+        if ledger.components_fingerprint() != fingerprint:
+            described = [vars(catalogue.describe(cls)) for cls in catalogue.listing()]
+            # The mirror has no column for short names: they are another way to write a component, not one.
+            rows = [{**row, "tags": list(row["tags"])} for row in described]
+            for row in rows:
+                del row["short_names"]
+            ledger.sync_components(rows, fingerprint)
+        return [_listed(vars(row)) for row in ledger.components()]
+
+
+def _catalogue() -> list[ListedComponent]:
+    return [_listed(vars(catalogue.describe(cls))) for cls in catalogue.listing()]
+
+
+def _listed(row: JsonMapping) -> ListedComponent:
+    values = {field.name: row[field.name] for field in fields(ListedComponent)}
+    return ListedComponent(**{**values, "tags": tuple(values["tags"])})
+
+
+def _of_kind(rows: list[ListedComponent], kind: str) -> list[ListedComponent]:
+    exact = [row for row in rows if row.rl_kind == kind]
+    if exact:
+        return exact
+    # Another spelling, a kind without components, or a mistake: only the catalogue itself can tell.
+    canonical = catalogue.canonical_kind(kind)
+    return [row for row in rows if row.rl_kind == canonical]

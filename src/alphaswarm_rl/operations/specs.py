@@ -1,0 +1,134 @@
+"""Specs as files (`spec.*`) and as rows of the ledger (`specs.*`).
+
+`SPEC|RUN` is a YAML file, a preset or a run; a run's spec is its stored version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.operations.operation import LazySettings, operation
+from alphaswarm_rl.operations.references import spec_of
+from alphaswarm_rl.spec import RLExperimentSpec, diff_specs, load_spec, load_specs_from_dir, refuse_absent
+from alphaswarm_rl.spec.diff import Difference
+
+
+@dataclass(frozen=True)
+class ValidateSpecs:
+    """Which specs are checked: YAML files, presets, and folders that are searched for YAML files."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckedSpec:
+    """One spec that was checked: its slug and hash, or the error that breaks it."""
+
+    path: str
+    slug: str | None = None
+    spec_hash: str | None = None
+    error: JsonObject | None = None
+
+
+@dataclass(frozen=True)
+class CheckedSpecs:
+    """Every spec that was found, in the order of the paths."""
+
+    specs: tuple[CheckedSpec, ...]
+
+    @property
+    def broken(self) -> int:
+        """How many of them are broken."""
+        return sum(spec.error is not None for spec in self.specs)
+
+    @property
+    def passed(self) -> bool:
+        """Whether there were specs, and none is broken."""
+        return bool(self.specs) and not self.broken
+
+
+@dataclass(frozen=True)
+class NamedSpec:
+    """A spec by the words that name it: a YAML file, a preset or a run."""
+
+    spec_or_run: str
+
+
+@dataclass(frozen=True)
+class SpecHashes:
+    """The two hashes of a spec."""
+
+    spec_hash: str
+    exec_hash: str
+
+
+@dataclass(frozen=True)
+class WholeSpec:
+    """A spec with every field, as data and as YAML."""
+
+    data: JsonObject
+    yaml: str
+
+
+@dataclass(frozen=True)
+class CompareSpecs:
+    """Two specs by the words that name them."""
+
+    left: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Every field in which two specs differ, by path."""
+
+    differences: tuple[Difference, ...]
+
+
+@operation("spec.validate")
+def validate_specs(settings: LazySettings, request: ValidateSpecs) -> CheckedSpecs:
+    """Checks specs; one that needs a part which is not in this version is broken too: it could not be run."""
+    return CheckedSpecs(tuple(checked for path in request.paths for checked in _check(path)))
+
+
+@operation("spec.hash")
+def hash_spec(settings: LazySettings, request: NamedSpec) -> SpecHashes:
+    """A spec's two hashes."""
+    spec = spec_of(settings, request.spec_or_run)
+    return SpecHashes(spec.spec_hash, spec.exec_hash)
+
+
+@operation("spec.show")
+def show_spec(settings: LazySettings, request: NamedSpec) -> WholeSpec:
+    """The whole spec, every field with its value."""
+    spec = spec_of(settings, request.spec_or_run)
+    return WholeSpec(spec.as_data(), spec.to_yaml())
+
+
+@operation("spec.diff")
+def compare_specs(settings: LazySettings, request: CompareSpecs) -> Differences:
+    """Every field in which two specs differ."""
+    return Differences(tuple(diff_specs(spec_of(settings, request.left), spec_of(settings, request.right))))
+
+
+def _check(reference: str) -> list[CheckedSpec]:
+    if not Path(reference).is_dir():
+        try:
+            return [_runnable(reference, load_spec(reference))]
+        except AlphaSwarmError as error:
+            return [CheckedSpec(reference, error=error.as_dict())]
+    loaded = load_specs_from_dir(reference)
+    checked = {path: _runnable(str(path), spec) for path, spec in loaded.specs.items()}
+    checked |= {path: CheckedSpec(str(path), error=error.as_dict()) for path, error in loaded.broken.items()}
+    return [checked[path] for path in sorted(checked)]
+
+
+def _runnable(path: str, spec: RLExperimentSpec) -> CheckedSpec:
+    try:
+        refuse_absent(spec)
+    except AlphaSwarmError as error:
+        return CheckedSpec(path, error=error.as_dict())
+    return CheckedSpec(path, spec.slug, spec.spec_hash)

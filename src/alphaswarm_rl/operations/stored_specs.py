@@ -1,0 +1,44 @@
+"""The specs that the ledger holds, and their immutable versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alphaswarm_rl.ledger import Ledger, SpecRow, VersionRow
+from alphaswarm_rl.operations.operation import NO_ARGUMENTS, NoArguments, operation
+from alphaswarm_rl.settings import Settings
+
+
+@dataclass(frozen=True)
+class SpecList:
+    """The specs of the ledger."""
+
+    specs: tuple[SpecRow, ...]
+
+
+@dataclass(frozen=True)
+class ListVersions:
+    """The spec whose versions are listed, by its slug."""
+
+    slug: str
+
+
+@dataclass(frozen=True)
+class VersionList:
+    """The versions of a spec, the oldest first."""
+
+    versions: tuple[VersionRow, ...]
+
+
+@operation("specs.list")
+def list_specs(settings: Settings, request: NoArguments = NO_ARGUMENTS) -> SpecList:
+    """The specs in the ledger."""
+    with Ledger.open(settings) as ledger:
+        return SpecList(tuple(ledger.specs()))
+
+
+@operation("specs.versions")
+def list_versions(settings: Settings, request: ListVersions) -> VersionList:
+    """The versions of one spec; an unknown slug is a LedgerError."""
+    with Ledger.open(settings) as ledger:
+        return VersionList(tuple(ledger.versions(request.slug)))
