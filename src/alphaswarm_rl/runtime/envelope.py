@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
@@ -13,6 +13,7 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.runtime.events import Event, EventBus, Sink, file_sink, ledger_sink, log_sink
 from alphaswarm_rl.runtime.halting import HaltWatcher, halt_on_signals
 from alphaswarm_rl.runtime.observers import Observers, Watched, observing
+from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.rollout import PORTFOLIO_COLUMNS
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -22,33 +23,6 @@ class RunFailed(RunError):
     """A run that ended in an error which is not the user's."""
 
     exit_code = 1
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a verb answers."""
-
-    run_id: str
-    parent_run_id: str | None
-    version_id: str
-    spec_hash: str
-    exec_hash: str
-    target: str
-    status: str
-    seed: int
-    timesteps: int
-    metrics: dict[str, Any]
-    checkpoint: str | None
-    checkpoint_sha256: str | None
-    best_checkpoint: str | None
-    judged: str | None
-    halt_reason: str | None
-    notices: list[str] = field(default_factory=list)
-    overrides: dict[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The answer as JSON."""
-        return asdict(self)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from alphaswarm_rl.inference.building import load_preprocessing, training_window
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.inference.selection import Selection, trained_by, trainer_of
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
-from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, result_of, run_scope
+from alphaswarm_rl.runtime.envelope import RunScope, finish, result_of, run_scope
 from alphaswarm_rl.runtime.observers import Judged
 from alphaswarm_rl.runtime.opening import (
     RunContext,
@@ -28,6 +28,7 @@ from alphaswarm_rl.runtime.opening import (
     run_metrics,
     start,
 )
+from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.rollout import evaluate_learner
 from alphaswarm_rl.runtime.training import record_evaluation
 from alphaswarm_rl.spec import RLExperimentSpec

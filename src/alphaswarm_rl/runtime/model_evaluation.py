@@ -12,7 +12,7 @@ from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, ValidationRow
-from alphaswarm_rl.runtime.envelope import RunResult
+from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.runtime import RLRuntime
 from alphaswarm_rl.settings import Settings
 

@@ -17,9 +17,10 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.runtime import judge as judging
 from alphaswarm_rl.runtime import train as training
-from alphaswarm_rl.runtime.envelope import RunFailed, RunResult
+from alphaswarm_rl.runtime.envelope import RunFailed
 from alphaswarm_rl.runtime.events import Event, Sink
 from alphaswarm_rl.runtime.opening import RunContext
+from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refuse_verb
 

@@ -15,7 +15,7 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.recording.accounting import refuse_other_tables
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.recording import Recording, records_training
-from alphaswarm_rl.runtime.envelope import RunResult, RunScope, finish, result_of, run_scope
+from alphaswarm_rl.runtime.envelope import RunScope, finish, result_of, run_scope
 from alphaswarm_rl.runtime.opening import (
     RunContext,
     changed_surroundings,
@@ -27,6 +27,7 @@ from alphaswarm_rl.runtime.opening import (
     start,
 )
 from alphaswarm_rl.runtime.progress import ProgressBar
+from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.training import TrainingSession
 
 if TYPE_CHECKING:
