@@ -2,6 +2,8 @@
 
 import sqlite3
 
+from tests.models.test_schema import ORIGINAL_SQL
+
 
 def test_status_makes_nothing(rl, home):
     status = rl("db", "status", "--json").json
@@ -16,6 +18,22 @@ def test_upgrade(rl):
     assert upgraded["from"] is None
     assert rl("db", "status", "--json").json["state"] == "current"
     assert "current" in rl("db", "status").out
+
+
+def test_upgrade_brings_a_registry_of_the_original_sql_along(rl, home):
+    home.mkdir()
+    with sqlite3.connect(home / "rl_registry.db") as connection:
+        connection.executescript(ORIGINAL_SQL)
+    connection.close()
+    rl("db", "upgrade")
+    with sqlite3.connect(home / "rl_registry.db") as connection:
+        assert connection.execute("SELECT version_num FROM rl_model_alembic_version").fetchall() == [("0001",)]
+        assert connection.execute("SELECT tags FROM models").fetchall() == []
+
+
+def test_upgrade_makes_no_registry(rl, home):
+    rl("db", "upgrade")
+    assert not (home / "rl_registry.db").exists()
 
 
 def test_a_newer_database(rl, home):

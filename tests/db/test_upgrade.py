@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from alphaswarm_rl.core.errors import LedgerError
 from alphaswarm_rl.db.engine import open_engine, read, write
-from alphaswarm_rl.db.schema import upgrade
+from alphaswarm_rl.db.schema import LEDGER
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.settings import LedgerSettings, Settings
 
@@ -41,7 +41,7 @@ ROWS: dict[str, dict[str, Any]] = {
 def first(database_url: str) -> Iterator[Engine]:
     """A ledger of the first revision with a row in every table that was changed since, and in those they need."""
     engine = open_engine(database_url)
-    upgrade(engine, "0001")
+    LEDGER.upgrade(engine, "0001")
     with write(engine) as connection:
         tables = MetaData()
         tables.reflect(connection)
@@ -55,7 +55,7 @@ def test_rows_of_the_first_revision_are_kept_and_get_the_new_columns(first: Engi
     settings = Settings(ledger=LedgerSettings(url=database_url))
     with pytest.raises(LedgerError, match="rl db upgrade"):
         Ledger.open(settings)
-    upgrade(first)
+    LEDGER.upgrade(first)
     with Ledger.open(settings) as ledger:
         run = ledger.run("run-0001")
         assert (run.seed, run.result_summary, run.recording, run.trace_id) == (7, {"reward": 1.5}, {}, None)
@@ -67,7 +67,7 @@ def test_rows_of_the_first_revision_are_kept_and_get_the_new_columns(first: Engi
 
 
 def test_versions_stay_immutable(first: Engine) -> None:
-    upgrade(first)
+    LEDGER.upgrade(first)
     for change in ("UPDATE rl_experiment_versions SET notes = 'x'", "DELETE FROM rl_experiment_versions"):
         with pytest.raises(DBAPIError, match="a stored version is never changed or deleted"), write(first) as bare:
             bare.execute(text(change))
@@ -85,10 +85,10 @@ def test_an_upgrade_that_fails_leaves_the_ledger_as_it_was(first: Engine, monkey
 
     monkeypatch.setattr("alembic.op.add_column", fail_at_the_last)
     with pytest.raises(RuntimeError, match="in the middle"):
-        upgrade(first)
+        LEDGER.upgrade(first)
     with read(first) as connection:
         tables = MetaData()
         tables.reflect(connection)
     assert "checksum" not in tables.tables["rl_trajectory_refs"].c
     monkeypatch.undo()
-    upgrade(first)
+    LEDGER.upgrade(first)

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.db.engine import damage, open_engine, read
-from alphaswarm_rl.db.schema import ensure_ready
+from alphaswarm_rl.db.schema import LEDGER
 from alphaswarm_rl.ledger import components, events, families, halts, liveness, refs, results, runs, specs
 from alphaswarm_rl.ledger.families import FamilyCount
 from alphaswarm_rl.ledger.results import EvaluationPhase
@@ -54,7 +54,7 @@ class Ledger:
         where = load_settings({}, os.environ) if settings is None else settings
         engine = open_engine(where.database_url)
         try:
-            ensure_ready(engine)
+            LEDGER.ensure_ready(engine)
         except BaseException:
             engine.dispose()
             raise

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, inspect
 
 from alphaswarm_rl.core.errors import ModelError
-from alphaswarm_rl.db import schema as ledger_schema
 from alphaswarm_rl.db.engine import lock_table, open_engine, read, write
+from alphaswarm_rl.db.schema import LEDGER, REGISTRY
 from alphaswarm_rl.models import places, promotion, queries, records, retention, validation
 from alphaswarm_rl.models.gates import Limits, gates_of
 from alphaswarm_rl.models.rows import (
@@ -24,7 +24,6 @@ from alphaswarm_rl.models.rows import (
     Status,
     ValidationRow,
 )
-from alphaswarm_rl.models.schema import ensure_ready
 from alphaswarm_rl.models.statistics import CONFIDENCE
 from alphaswarm_rl.models.tables import models
 from alphaswarm_rl.settings import Settings
@@ -74,8 +73,8 @@ class ModelRegistry:
         try:
             if settings.registry_url == settings.database_url:
                 # The ledger takes an empty database only: its tables come first.
-                ledger_schema.ensure_ready(engine)
-            ensure_ready(engine)
+                LEDGER.ensure_ready(engine)
+            REGISTRY.ensure_ready(engine)
         except BaseException:
             engine.dispose()
             raise
@@ -339,6 +338,19 @@ class ModelRegistry:
         for entry in entries:
             _logged(entry)
         return gone
+
+
+def upgrade_registry(settings: Settings) -> str | None:
+    """Brings the registry of these settings to the newest revision and returns it; None where there is none yet."""
+    if settings.registry_file is not None and not settings.registry_file.exists():
+        return None
+    engine = open_engine(settings.registry_url)
+    try:
+        with read(engine) as connection:
+            is_empty = not inspect(connection).has_table(models.name)
+        return None if is_empty else REGISTRY.upgrade(engine)
+    finally:
+        engine.dispose()
 
 
 def _refuse_absent(settings: Settings) -> None:

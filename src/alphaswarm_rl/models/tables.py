@@ -1,4 +1,4 @@
-"""The model registry's tables. `schema` makes them, or adds what an older file lacks."""
+"""The model registry's tables. The migrations make them; a test compares the two."""
 
 from __future__ import annotations
 
@@ -74,22 +74,6 @@ metadata = MetaData(
 def _id() -> Column[int]:
     return Column("id", BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=True)
 
-
-#: Columns of the original table; a table of this name that lacks one is somebody else's.
-ORIGINAL = (
-    "id",
-    "model_path",
-    "algorithm",
-    "env_id",
-    "timestamp",
-    "total_timesteps",
-    "mean_reward",
-    "std_reward",
-    "mean_episode_length",
-    "hyperparams",
-    "git_commit",
-    "validated",
-)
 
 models = Table(
     "models",
@@ -208,10 +192,3 @@ aliases = Table(
     _of_a_model(),
     Index("ix_rl_model_aliases_model_id", "model_id"),
 )
-
-#: Tables whose rows are never changed or deleted, and what the database says to whoever tries.
-APPEND_ONLY = {
-    "rl_model_evaluations": "an evaluation of a model is never changed or deleted",
-    "rl_model_validations": "a validation of a model is never changed or deleted",
-    "rl_model_promotions": "the log of promotions is never changed or deleted",
-}

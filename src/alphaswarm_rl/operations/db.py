@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sqlalchemy.engine import make_url
 
-from alphaswarm_rl.db import schema
 from alphaswarm_rl.db.engine import open_engine
 from alphaswarm_rl.db.redaction import redact
+from alphaswarm_rl.db.schema import LEDGER
 from alphaswarm_rl.operations.operation import NO_ARGUMENTS, NoArguments, operation
 from alphaswarm_rl.settings import Settings
 
@@ -56,13 +56,18 @@ def database_status(settings: Settings, request: NoArguments = NO_ARGUMENTS) -> 
 
 @operation("db.upgrade", changes=True)
 def upgrade_database(settings: Settings, request: NoArguments = NO_ARGUMENTS) -> Upgrade:
-    """Brings the database to the newest revision."""
+    """Brings the database to the newest revision, and the model registry with it where there is one."""
+    # Imported here: nobody else who asks for the state needs the models.
+    from alphaswarm_rl.models.registry import upgrade_registry
+
     before = database_state(settings)
     engine = open_engine(settings.database_url)
     try:
-        return Upgrade(before, schema.upgrade(engine))
+        reached = LEDGER.upgrade(engine)
     finally:
         engine.dispose()
+    upgrade_registry(settings)
+    return Upgrade(before, reached)
 
 
 def database_state(settings: Settings) -> DatabaseState:
@@ -74,11 +79,11 @@ def database_state(settings: Settings) -> DatabaseState:
     revision = _revision(settings)
     if revision is None:
         state = "empty"
-    elif revision not in schema.revisions():
+    elif revision not in LEDGER.revisions:
         state = "newer"
     else:
-        state = "current" if revision == schema.head() else "older"
-    return DatabaseState(redact(settings.database_url), revision, schema.head(), state)
+        state = "current" if revision == LEDGER.head else "older"
+    return DatabaseState(redact(settings.database_url), revision, LEDGER.head, state)
 
 
 def _revision(settings: Settings) -> str | None:
@@ -87,7 +92,7 @@ def _revision(settings: Settings) -> str | None:
         return None
     engine = open_engine(settings.database_url)
     try:
-        return None if _is_missing(settings.database_url) else schema.revision(engine)
+        return None if _is_missing(settings.database_url) else LEDGER.revision(engine)
     finally:
         engine.dispose()
 
