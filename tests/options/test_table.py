@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from alphaswarm_rl.options import FEATURES, OPTIONS, options_of, starting_spec
-from alphaswarm_rl.options.lens import look
+from alphaswarm_rl.options.paths import value_at
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import refuse_absent
 
@@ -176,7 +176,7 @@ def test_defaults_of_settings_options_are_the_models():
     defaults = Settings().model_dump()
     for option in OPTIONS:
         if option.target == "settings":
-            assert look(defaults, option.path) == option.default
+            assert value_at(defaults, option.path) == option.default
 
 
 def test_types_of_settings_options_take_what_the_model_takes():
@@ -213,7 +213,7 @@ def test_the_starting_spec_has_every_default():
     assert data["obs"] == {"normalize": "running", "clip_range": [-10, 10], "stack_frames": None}
     for option in OPTIONS:
         if option.target == "spec" and option.path not in {"env", "obs.clip_range", "agent.kwargs.net_arch"}:
-            assert look(data, option.path) == option.default
+            assert value_at(data, option.path) == option.default
     assert data["agent"]["kwargs"]["net_arch"] == [64, 64]
 
 

@@ -17,7 +17,7 @@ from alphaswarm_rl.cli.text import size
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.options import OPTIONS
-from alphaswarm_rl.options.place import SETTINGS_FILE
+from alphaswarm_rl.options.load_settings import SETTINGS_FILE
 from alphaswarm_rl.spec import waiting_fields
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -21,6 +20,7 @@ from pydantic import ValidationError
 
 from alphaswarm_rl.core.errors import ComponentError, DuplicateComponent, UnknownComponent, nearest
 from alphaswarm_rl.core.model import explain
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.component import RLComponent
@@ -49,7 +49,7 @@ class Description:
     source: str
     category: str
     short_names: tuple[str, ...]
-    schema: dict[str, Any]
+    schema: JsonObject
 
 
 def register_kind(cls: Any, bases: tuple[type, ...]) -> None:
@@ -203,7 +203,7 @@ def _lookup(kind: str, name: str) -> tuple[str, str]:
     return found
 
 
-def expand(kind: str, name: str, kwargs: Mapping[str, Any]) -> tuple[type[RLComponent], dict[str, Any]]:
+def expand(kind: str, name: str, kwargs: JsonMapping) -> tuple[type[RLComponent], dict[str, Any]]:
     """The class and the keyword arguments that a reference means, short names written out."""
     kind = canonical_kind(kind)
     alias, written = _lookup(kind, name)
@@ -217,8 +217,8 @@ def expand(kind: str, name: str, kwargs: Mapping[str, Any]) -> tuple[type[RLComp
 def listing(kind: str | None = None) -> list[type[RLComponent]]:
     """Every registered class, of one kind or of all, in a stable order."""
     discover()
-    wanted = None if kind is None else canonical_kind(kind)
-    return [cls for (its_kind, _), cls in sorted(_components.items()) if wanted in (None, its_kind)]
+    only = None if kind is None else canonical_kind(kind)
+    return [cls for _, cls in sorted(_components.items()) if only in (None, cls.rl_kind)]
 
 
 def describe(cls: type[RLComponent]) -> Description:
@@ -238,9 +238,7 @@ def describe(cls: type[RLComponent]) -> Description:
     )
 
 
-def configure(
-    kind: str, name: str, kwargs: Mapping[str, Any], *, stored: bool = False
-) -> tuple[type[RLComponent], Any]:
+def configure(kind: str, name: str, kwargs: JsonMapping, *, stored: bool = False) -> tuple[type[RLComponent], Any]:
     """The class and its validated Config; parameters it does not take are an error that names the nearest.
 
     Args:

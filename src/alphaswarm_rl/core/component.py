@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import abc
 import inspect
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.model import FrozenModel
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 
 
 class ComponentConfig(FrozenModel):
@@ -19,7 +19,7 @@ class ComponentConfig(FrozenModel):
 class RLComponentMeta(abc.ABCMeta):
     """Registers a kind when a class sets `rl_kind`, and a component when it sets `rl_alias` and nothing is abstract."""
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None:
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: JsonObject, **kwargs: Any) -> None:
         super().__init__(name, bases, namespace, **kwargs)
         if "rl_kind" in namespace:
             catalogue.register_kind(cls, bases)
@@ -64,6 +64,6 @@ class RLComponent(metaclass=RLComponentMeta):
         self.config: Any = config if config is not None else self.Config()
 
     @classmethod
-    def rl_expand(cls, name: str, kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def rl_expand(cls, name: str, kwargs: JsonMapping) -> tuple[str, dict[str, Any]]:
         """The canonical (alias, kwargs) of a reference that used one of `rl_short_names`."""
         return cls.rl_alias, dict(kwargs)

@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv
 
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.halt import HaltToken
+from alphaswarm_rl.core.types import AnyArray, AnyObservation, Array, JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window as Window
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
@@ -41,7 +42,7 @@ class EnvRequest:
     seed: int
     phase: Phase = "train"
     window: Window = field(default_factory=Window)
-    parts: Mapping[str, Any] = field(default_factory=dict)
+    parts: JsonMapping = field(default_factory=dict)
     render: bool = False
     stop_properly: float | None = None
     backend: Literal["numpy", "torch"] = "numpy"
@@ -94,7 +95,7 @@ class TableReader(Protocol):
         snapshot_id: int | None = None,
         as_of: str | None = None,
         columns: Sequence[str] | None = None,
-        where: Mapping[str, Sequence[Any]] | None = None,
+        where: Mapping[str, Sequence[object]] | None = None,
     ) -> tuple[Any, int]:
         """The rows of a table as they are in one snapshot, in no particular order.
 
@@ -129,7 +130,7 @@ class DataRequest:
     warmup_bars: int = 0
     seed: int = 0
     root: Path = field(default_factory=Path)
-    frames: Mapping[str, Any] = field(default_factory=dict)
+    frames: JsonMapping = field(default_factory=dict)
     symbols: tuple[str, ...] = ()
     lake: Callable[[], TableReader] | None = None
 
@@ -139,7 +140,7 @@ class State:
     """Something's whole state: arrays, and plain JSON data beside them. Never a pickle."""
 
     arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
-    data: dict[str, Any] = field(default_factory=dict)
+    data: JsonObject = field(default_factory=dict)
 
     def prefixed(self, prefix: str) -> dict[str, np.ndarray[Any, Any]]:
         """The arrays under `prefix/`, for saving several states in one file."""
@@ -174,7 +175,7 @@ class TrainingHooks(HaltToken, Protocol):
         """Called whenever the learner's state is whole (after each rollout and its update): it may be saved now."""
         ...
 
-    def decided(self, values: Any, log_probs: Any) -> None:
+    def decided(self, values: AnyArray, log_probs: AnyArray) -> None:
         """Called after each vector step by learners that know the value of what they saw and how likely they acted so.
 
         Both are arrays or tensors with one number per environment, and stay as they are.
@@ -226,13 +227,13 @@ class Learner(Stateful, Protocol):
 
     def predict(
         self,
-        observation: Any,
-        memory: Any,
-        episode_start: np.ndarray[Any, Any],
+        observation: AnyObservation,
+        memory: object,
+        episode_start: Array,
         *,
         deterministic: bool,
-        masks: Any = None,
-    ) -> tuple[np.ndarray[Any, Any], Any]:
+        masks: Array | None = None,
+    ) -> tuple[Array, Any]:
         """Actions for a batch of observations, and the memory for the next call (None for most)."""
         ...
 
@@ -293,7 +294,7 @@ class Advantages:
     returns: Any = None
     baselines: Any = None
     std: Any = None
-    extras: dict[str, Any] = field(default_factory=dict)
+    extras: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -363,11 +364,11 @@ class Replay(Stateful, Protocol):
         """How many transitions it holds."""
         ...
 
-    def append(self, batch: Mapping[str, Any]) -> None:
+    def append(self, batch: JsonMapping) -> None:
         """Takes T steps of all environments in, arrays of shape (T, N, ...); the oldest make room."""
         ...
 
-    def extend(self, rows: Mapping[str, Any]) -> None:
+    def extend(self, rows: JsonMapping) -> None:
         """Takes single transitions in, arrays of shape (K, ...), oldest first."""
         ...
 
@@ -375,7 +376,7 @@ class Replay(Stateful, Protocol):
         """Draws transitions, with replacement."""
         ...
 
-    def update_priorities(self, indices: np.ndarray[Any, Any], errors: np.ndarray[Any, Any]) -> None:
+    def update_priorities(self, indices: Array, errors: Array) -> None:
         """Says how wrong the learner was about these transitions; only priorities have a use for it."""
         ...
 
@@ -408,7 +409,7 @@ class StoreRequest:
 class OpenStore(Protocol):
     """An open trajectory store. Rows come as Arrow tables by kind; one thread uses it at a time."""
 
-    def write(self, phase: str, rows: Mapping[str, Any], timesteps: int) -> None:
+    def write(self, phase: str, rows: JsonMapping, timesteps: int) -> None:
         """Takes rows in; `timesteps` are the run's transitions at the last of them."""
         ...
 
@@ -428,7 +429,7 @@ class OpenStore(Protocol):
         """Brings everything where it belongs, in few files where that is asked for."""
         ...
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """What the run's row says of it: rows by kind, what is not delivered, what went wrong."""
         ...
 
@@ -471,7 +472,9 @@ class TrainedPolicy(Stateful, Protocol):
         """Starts the stream of its draws anew, for that environment."""
         ...
 
-    def act(self, observation: Any, episode_start: Any, *, deterministic: bool, masks: Any) -> np.ndarray[Any, Any]:
+    def act(
+        self, observation: AnyObservation, episode_start: Array, *, deterministic: bool, masks: Array | None
+    ) -> Array:
         """One action per observation, raw as it comes; nothing is remembered where an episode starts."""
         ...
 
@@ -500,7 +503,7 @@ class PolicyRequest:
 class PolicyRunner(Stateful, Protocol):
     """A built policy."""
 
-    def act(self, observation: Any, *, deterministic: bool) -> np.ndarray[Any, Any]:
+    def act(self, observation: AnyObservation, *, deterministic: bool) -> Array:
         """One action per environment of the batch."""
         ...
 
@@ -512,7 +515,7 @@ class EpisodicRunner(PolicyRunner, Protocol):
     resume: Literal["exact", "approximate"]
 
     def act_in_episodes(
-        self, observation: Any, episode_start: np.ndarray[Any, Any], *, deterministic: bool, masks: Any = None
-    ) -> np.ndarray[Any, Any]:
+        self, observation: AnyObservation, episode_start: Array, *, deterministic: bool, masks: Array | None = None
+    ) -> Array:
         """One action per environment; nothing is remembered of environments where an episode starts."""
         ...

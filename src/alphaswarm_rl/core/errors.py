@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+from alphaswarm_rl.core.types import JsonObject
+
 
 class AlphaSwarmError(Exception):
     """Something the user can understand and mend.
@@ -29,7 +31,7 @@ class AlphaSwarmError(Exception):
         end = "" if self.why.endswith((".", "?", "!")) else "."
         return f"{self.what}: {self.why}{end} {self.remedy}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """The error as JSON, the same in every face of the system."""
         return {"type": type(self).__name__, "what": self.what, "why": self.why, "remedy": self.remedy}
 

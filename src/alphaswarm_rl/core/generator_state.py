@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from alphaswarm_rl.core.errors import CheckpointError
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 
 
-def generator_state(generator: np.random.Generator) -> dict[str, Any]:
+def generator_state(generator: np.random.Generator) -> JsonObject:
     """The state of `generator`; its 128-bit numbers are written as text, which every JSON reader keeps exact."""
     numbers = generator.bit_generator.state
-    state: dict[str, Any] = _map_numbers(numbers, lambda value: str(value) if isinstance(value, int) else value)
+    state: JsonObject = _map_numbers(numbers, lambda value: str(value) if isinstance(value, int) else value)
     return state
 
 
-def set_generator_state(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
+def set_generator_state(generator: np.random.Generator, state: JsonMapping) -> None:
     """Puts `generator` where `generator_state` found it."""
     kind = type(generator.bit_generator).__name__
     if state.get("bit_generator") != kind:
@@ -36,7 +37,7 @@ def set_generator_state(generator: np.random.Generator, state: Mapping[str, Any]
         ) from error
 
 
-def _map_numbers(value: Any, convert: Any) -> Any:
+def _map_numbers(value: object, convert: Callable[[object], object]) -> Any:
     if isinstance(value, Mapping):
         return {key: _map_numbers(item, convert) for key, item in value.items()}
     return convert(value)

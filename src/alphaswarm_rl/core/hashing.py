@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.types import JsonObject
 
 _LARGEST_EXACT_INTEGER = 2**53 - 1
 
@@ -25,7 +26,7 @@ def sha256_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def canonical_json(value: Any) -> str:
+def canonical_json(value: object) -> str:
     """`value` as RFC 8785 JSON."""
     if value is None:
         return "null"
@@ -71,12 +72,12 @@ def canonical_number(value: float) -> str:
     return ("-" if sign else "") + body
 
 
-def plain_fields(model: BaseModel) -> dict[str, Any]:
+def plain_fields(model: BaseModel) -> JsonObject:
     """Every field of a declared model with its value as plain JSON data; reads back as the same model."""
     return model.model_dump(mode="json", by_alias=True)
 
 
-def canonical_fields(model: BaseModel) -> dict[str, Any]:
+def canonical_fields(model: BaseModel) -> JsonObject:
     """What is hashed of a declared model: every field with its value, default or not.
 
     A field added after version 1 carries `since` and the default it was `born` with (`added_field`), and is left out
@@ -92,13 +93,13 @@ def canonical_fields(model: BaseModel) -> dict[str, Any]:
     return result
 
 
-def _canonical_value(value: Any, plain: Any) -> Any:
+def _canonical_value(value: object, plain: object) -> object:
     if isinstance(value, Canonical):
         return value.canonical_form()
     if isinstance(value, BaseModel):
         return canonical_fields(value)
-    if isinstance(value, list | tuple):
-        return [_canonical_value(item, its_plain) for item, its_plain in zip(value, plain, strict=True)]
+    if isinstance(value, list | tuple) and isinstance(plain, list | tuple):
+        return [_canonical_value(*pair) for pair in zip(value, plain, strict=True)]
     return plain
 
 
@@ -106,12 +107,12 @@ def _canonical_value(value: Any, plain: Any) -> Any:
 class Canonical(Protocol):
     """Whoever knows better than its fields what is hashed of it."""
 
-    def canonical_form(self) -> dict[str, Any]:
+    def canonical_form(self) -> JsonObject:
         """Plain data."""
         ...
 
 
-def added_field(since: int, born: Any) -> dict[str, Any]:
+def added_field(since: int, born: object) -> JsonObject:
     """`json_schema_extra` of a field or parameter added in version `since` with the default `born`."""
     return {"since": since, "born": born}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from alphaswarm_rl.core.component import RLComponent
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
         Window,
     )
     from alphaswarm_rl.core.refs import ComponentRef
-    from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+    from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace, JsonMapping
     from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 
@@ -48,7 +47,7 @@ class EnvComponent(RLComponent):
     def build(self, request: EnvRequest) -> VectorEnv[Any, Any, Any]:
         """The environment itself. Arrays it hands out stay as they are: the caller may keep them."""
 
-    def warmup_bars(self, parts: Mapping[str, Any]) -> int:
+    def warmup_bars(self, parts: JsonMapping) -> int:
         """Bars before the window's start that it and those parts look at."""
         return 0
 

@@ -28,7 +28,7 @@ class FrozenModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_births(cls, data: Any, info: ValidationInfo) -> Any:
+    def _fill_in_births(cls, data: object, info: ValidationInfo) -> Any:
         # A stored document that lacks a field is older than the field: it means what the field was born with, while
         # in a document that somebody writes today it means today's default.
         if isinstance(data, dict) and (info.context or {}).get("stored"):
@@ -40,7 +40,7 @@ class FrozenModel(BaseModel):
 
     @field_validator("*", mode="after")
     @classmethod
-    def _refuse_what_json_has_not(cls, value: Any) -> Any:
+    def _refuse_what_json_has_not(cls, value: object) -> Any:
         # Free mappings are typed by nobody; what JSON cannot say would be hashed as something else.
         if isinstance(value, dict):
             _check_json(value)
@@ -48,7 +48,7 @@ class FrozenModel(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _refuse_a_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_a_bool_for_a_number(cls, value: object, info: ValidationInfo) -> Any:
         # pydantic reads true as 1; a spec that says `n_envs: true` is wrong, not 1.
         if isinstance(value, bool) and info.field_name is not None:
             kinds = _scalar_types(cls.model_fields[info.field_name].annotation)
@@ -59,7 +59,7 @@ class FrozenModel(BaseModel):
         return value
 
 
-def _check_json(value: Any) -> None:
+def _check_json(value: object) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise PydanticCustomError("not_json", "a number is not finite", {})
     if isinstance(value, dict):
@@ -74,7 +74,7 @@ def _check_json(value: Any) -> None:
         raise PydanticCustomError("not_json", "{kind} is not JSON data", {"kind": type(value).__name__})
 
 
-def _scalar_types(annotation: Any) -> set[Any]:
+def _scalar_types(annotation: object) -> set[Any]:
     if get_origin(annotation) in (Union, UnionType):
         return {kind for arg in get_args(annotation) for kind in _scalar_types(arg)}
     return {annotation} if isinstance(annotation, type) else set()
@@ -99,7 +99,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
 _SELF_EXPLAINING = {"extra_forbidden", "not_json", "bool_for_number", "component", "missing"}
 
 
-def _nearest_key(model: Any, parents: list[int | str], key: str) -> str:
+def _nearest_key(model: type[BaseModel], parents: list[int | str], key: str) -> str:
     for part in parents:
         fields = {field.alias or name: field for name, field in model.model_fields.items()}
         if str(part) in fields:
@@ -107,13 +107,13 @@ def _nearest_key(model: Any, parents: list[int | str], key: str) -> str:
     return nearest(key, {field.alias or name for name, field in model.model_fields.items()})
 
 
-def _model_in(annotation: Any) -> Any:
+def _model_in(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for found in map(_model_in, get_args(annotation)) if found is not None), None)
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "a number that is not finite"
     text = repr(value)

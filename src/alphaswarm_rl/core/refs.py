@@ -19,6 +19,7 @@ from alphaswarm_rl.core.errors import AlphaSwarmError, ComponentError, nearest
 from alphaswarm_rl.core.hashing import canonical_fields, plain_fields
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.presets import load_preset
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.component import RLComponent
@@ -43,7 +44,7 @@ class ComponentRef(FrozenModel):
     """One component with all its parameters, in canonical form."""
 
     name: str = Field(alias="class", description="Alias of the component.")
-    kwargs: dict[str, Any] = Field(default_factory=dict, description="Its parameters.")
+    kwargs: JsonObject = Field(default_factory=dict, description="Its parameters.")
     kind: str = Field(exclude=True, description="Kind of the component.")
 
     @cached_property
@@ -51,7 +52,7 @@ class ComponentRef(FrozenModel):
         """The class and its Config."""
         return catalogue.configure(self.kind, self.name, self.kwargs)
 
-    def canonical_form(self) -> dict[str, Any]:
+    def canonical_form(self) -> JsonObject:
         """What is hashed of it: parameters younger than version 1 are left out at the default they were born with."""
         return {"class": self.name, "kwargs": canonical_fields(self.resolved[1])}
 
@@ -61,7 +62,7 @@ class ComponentRef(FrozenModel):
         return cls(config)
 
 
-def reference(value: Any, kind: str, *, stored: bool = False) -> ComponentRef:
+def reference(value: object, kind: str, *, stored: bool = False) -> ComponentRef:
     """The canonical reference that `value` means; `stored` when it comes from a stored document."""
     if isinstance(value, ComponentRef):
         return value
@@ -90,13 +91,13 @@ def reference(value: Any, kind: str, *, stored: bool = False) -> ComponentRef:
     return ref
 
 
-def _only(data: Mapping[str, Any], allowed: set[str], kind: str) -> None:
+def _only(data: JsonMapping, allowed: set[str], kind: str) -> None:
     for key in data:
         if key not in allowed:
             raise ComponentError(f"{kind} reference", f"unknown key {key!r}", nearest(str(key), allowed))
 
 
-def _check_module(cls: type[RLComponent], module_path: Any) -> None:
+def _check_module(cls: type[RLComponent], module_path: object) -> None:
     if module_path is None:
         return
     path = str(module_path)
@@ -111,7 +112,7 @@ def _check_module(cls: type[RLComponent], module_path: Any) -> None:
         )
 
 
-def _validate(value: Any, info: ValidationInfo, kind: str) -> ComponentRef:
+def _validate(value: object, info: ValidationInfo, kind: str) -> ComponentRef:
     try:
         return reference(value, kind, stored=bool((info.context or {}).get("stored")))
     except AlphaSwarmError as error:
@@ -131,7 +132,7 @@ def walk_refs(model: BaseModel) -> Iterator[ComponentRef]:
         yield from _walk_value(getattr(model, name))
 
 
-def _walk_value(value: Any) -> Iterator[ComponentRef]:
+def _walk_value(value: object) -> Iterator[ComponentRef]:
     if isinstance(value, ComponentRef):
         yield value
         yield from walk_refs(value.resolved[1])
@@ -142,7 +143,7 @@ def _walk_value(value: Any) -> Iterator[ComponentRef]:
             yield from _walk_value(item)
 
 
-def build_from_config(ref: Mapping[str, Any] | ComponentRef, *, kind: str) -> Any:
+def build_from_config(ref: JsonMapping | ComponentRef, *, kind: str) -> Any:
     """Builds a component from a reference: the public factory.
 
     Args:

@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, ContextDecorator
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from alphaswarm_rl.core.types import JsonMapping
+
 #: Adds attributes to a span that is open; None where it is not kept.
 Adder = Callable[[Mapping[str, Any]], None] | None
 #: Makes a span of a name and attributes.
@@ -33,13 +35,13 @@ class Span(ContextDecorator):
 
     __slots__ = ("_add", "_attributes", "_name", "_open")
 
-    def __init__(self, name: str, attributes: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, attributes: JsonMapping) -> None:
         self._name = name
         self._attributes = attributes
         self._open: AbstractContextManager[Adder] | None = None
         self._add: Adder = None
 
-    def set(self, **attributes: Any) -> None:
+    def set(self, **attributes: object) -> None:
         """Adds what is only known inside."""
         if self._add is not None:
             self._add(attributes)
@@ -63,14 +65,14 @@ class Span(ContextDecorator):
 
 
 @overload
-def span(name: str, /, **attributes: Any) -> Span: ...
+def span(name: str, /, **attributes: object) -> Span: ...
 
 
 @overload
 def span(name: Function, /) -> Function: ...
 
 
-def span(name: str | Callable[..., Any], /, **attributes: Any) -> Span | Callable[..., Any]:
+def span(name: str | Function, /, **attributes: object) -> Span | Function:
     """A span, as a context manager or as a decorator; nothing while nobody looks.
 
     Args:

@@ -107,7 +107,7 @@ def load_yaml_file(path: Path) -> Any:
     return load_yaml(text, source=f"file {str(path)!r}")
 
 
-def dump_yaml(data: Any) -> str:
+def dump_yaml(data: object) -> str:
     """Plain data as YAML that `load_yaml` reads back as the same data."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=100)
 
@@ -116,7 +116,7 @@ class _Dumper(yaml.SafeDumper):
     # Quote exactly what our reader would take for something else than text.
     yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
 

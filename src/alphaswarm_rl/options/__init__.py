@@ -3,8 +3,8 @@
 `options.click_options` is apart: only the command line needs click.
 """
 
+from alphaswarm_rl.options.load_settings import load_settings
 from alphaswarm_rl.options.option import Feature, Option
-from alphaswarm_rl.options.place import load_settings
 from alphaswarm_rl.options.render import introspect
 from alphaswarm_rl.options.resolve import (
     RUN_ARGUMENTS,

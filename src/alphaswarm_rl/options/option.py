@@ -96,7 +96,7 @@ class Option:
         """Whether the command of that name takes it."""
         return any(verb == name or verb.startswith(f"{name}.") for name in self.verbs)
 
-    def flag_for(self, value: Any) -> str:
+    def flag_for(self, value: object) -> str:
         """The flag that gives that value."""
         return self.off_flag if self.off_flag and value is False else self.flag
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from alphaswarm_rl.core.errors import OptionError, nearest
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.options.option import Feature, Option
 from alphaswarm_rl.options.table import FEATURES, options_of
 from alphaswarm_rl.options.types import SCIENTIFIC, OptionType
@@ -110,16 +111,16 @@ def as_markdown(features: Sequence[Feature] = FEATURES) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def show(value: Any, type_: OptionType) -> str:
+def show(value: object, type_: OptionType) -> str:
     """A default as a user would write it."""
-    if type_ is SCIENTIFIC:
+    if type_ is SCIENTIFIC and isinstance(value, float):
         return scientific(value)
     if isinstance(value, str | Path):
         return str(value)
     return json.dumps(value)
 
 
-def nix_value(value: Any) -> str:
+def nix_value(value: object) -> str:
     """A plain value as a Nix expression."""
     if value is None:
         return "null"
@@ -147,7 +148,7 @@ def _description(option: Option) -> str:
     return f"{option.description} Waits for {option.part}." if option.part else option.description
 
 
-def _json_option(option: Option) -> dict[str, Any]:
+def _json_option(option: Option) -> JsonObject:
     default = option.default
     if isinstance(default, Path):
         default = str(default)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from alphaswarm_rl.core.errors import OptionError, SpecError
-from alphaswarm_rl.options.faces import Given, read_faces
-from alphaswarm_rl.options.lens import Written, look, write_all
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.options.paths import Written, value_at, write_all
+from alphaswarm_rl.options.sources import Given, read_sources
 from alphaswarm_rl.options.table import BY_KEY, OPTIONS
 from alphaswarm_rl.spec import RLExperimentSpec
 
@@ -54,14 +55,12 @@ class RunArguments:
 
 def starting_spec() -> RLExperimentSpec:
     """The spec of `rl train` without one: every spec option at its default."""
-    data: dict[str, Any] = {"name": "rl-experiment"}
+    data: JsonObject = {"name": "rl-experiment"}
     write_all(data, [Given(option, option.default, "default") for option in _SPEC_OPTIONS])
     return RLExperimentSpec.from_data(data, source="the starting spec")
 
 
-def effective_spec(
-    base: RLExperimentSpec | None, flags: Mapping[str, Any], environ: Mapping[str, str]
-) -> EffectiveSpec:
+def effective_spec(base: RLExperimentSpec | None, flags: JsonMapping, environ: Mapping[str, str]) -> EffectiveSpec:
     """The spec after the overrides of flags and environment.
 
     Args:
@@ -69,7 +68,7 @@ def effective_spec(
         flags: Values by option key, as text or typed; None is not a value. Settings options are passed over.
         environ: The environment variables.
     """
-    given = read_faces(_SPEC_OPTIONS, flags, environ)
+    given = read_sources(_SPEC_OPTIONS, flags, environ)
     # A drawn seed belongs to the run, not to the spec: in the spec, one command would never give one hash.
     overrides = [item for item in given if not (item.option is _SEED and item.value == "random")]
     start = base or starting_spec()
@@ -80,7 +79,7 @@ def effective_spec(
     canonical = spec.as_data()
     return EffectiveSpec(
         spec=spec,
-        sources={item.path: {"value": look(canonical, item.path), "source": item.source} for item in written},
+        sources={item.path: {"value": value_at(canonical, item.path), "source": item.source} for item in written},
         # What the starting spec chose was nobody's choice: nobody needs to hear that another agent does without it.
         notices=() if base is None else tuple(notice for item in written for notice in item.notices),
         draws_seed=len(overrides) < len(given),
@@ -88,7 +87,7 @@ def effective_spec(
 
 
 def run_arguments(
-    flags: Mapping[str, Any],
+    flags: JsonMapping,
     environ: Mapping[str, str],
     allowed: Collection[RunArgument] = tuple(RUN_ARGUMENTS),
 ) -> RunArguments:
@@ -113,7 +112,7 @@ def run_arguments(
             for name in option.env_names
             if environ.get(name)
         ]
-    given = read_faces([BY_KEY[key] for key in keys], flags, environ)
+    given = read_sources([BY_KEY[key] for key in keys], flags, environ)
     return RunArguments(
         values={keys[item.option.key]: item.value for item in given},
         sources={keys[item.option.key]: item.source for item in given},

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -35,30 +37,30 @@ class OptionType:
         return self is BOOLEAN
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a text")  # noqa: TRY004  (readers raise ValueError alone)
     return value
 
 
-def _path(value: Any) -> Path:
+def _path(value: object) -> Path:
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError(f"{value!r} is not a path")
     return Path(value)
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     try:
-        if isinstance(value, bool | float):
+        if not isinstance(value, str | int) or isinstance(value, bool):
             raise TypeError
         return int(value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{value!r} is not an integer") from error
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     try:
-        if isinstance(value, bool):
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise TypeError
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -71,14 +73,14 @@ def _number(value: Any) -> float:
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def _boolean(value: Any) -> bool:
+def _boolean(value: object) -> bool:
     word = str(value).strip().lower()
     if word not in _WORDS:
         raise ValueError(f"{value!r} is neither true nor false")
     return _WORDS[word]
 
 
-def _list(value: Any, item: Callable[[Any], Any]) -> tuple[Any, ...]:
+def _list(value: object, item: Callable[[object], T]) -> tuple[T, ...]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -89,11 +91,11 @@ def _list(value: Any, item: Callable[[Any], Any]) -> tuple[Any, ...]:
     return tuple(item(part) for part in value)
 
 
-def _integers(value: Any) -> tuple[int, ...]:
+def _integers(value: object) -> tuple[int, ...]:
     return _list(value, _integer)
 
 
-def _bounds(value: Any) -> float | tuple[float, ...]:
+def _bounds(value: object) -> float | tuple[float, ...]:
     # One number c means the pair [-c, c]; the spec writes the pair out.
     if isinstance(value, list | tuple) or (isinstance(value, str) and value.lstrip().startswith("[")):
         pair = _list(value, _number)
@@ -103,11 +105,11 @@ def _bounds(value: Any) -> float | tuple[float, ...]:
     return _number(value)
 
 
-def _seed(value: Any) -> int | str:
+def _seed(value: object) -> int | str:
     return "random" if value == "random" else _integer(value)
 
 
-def _strategy(value: Any) -> str:
+def _strategy(value: object) -> str:
     # The option was a switch once: on means running statistics, off none.
     word = str(value).strip().lower()
     if word in _WORDS:
@@ -115,20 +117,20 @@ def _strategy(value: Any) -> str:
     return _one_of(word, _STRATEGIES)
 
 
-def _protocol(value: Any) -> str:
+def _protocol(value: object) -> str:
     # OpenTelemetry writes what is carried over HTTP too.
     word = str(value).strip().lower()
     return "http" if word == "http/protobuf" else _one_of(word, _PROTOCOLS)
 
 
-def _one_of(value: Any, choices: tuple[str, ...]) -> str:
+def _one_of(value: object, choices: tuple[str, ...]) -> str:
     for choice in choices:
         if str(value).lower() == choice.lower():
             return choice
     raise ValueError(f"{value!r} is not a choice")
 
 
-def choice(*choices: str, read: Callable[[Any], Any] | None = None) -> OptionType:
+def choice(*choices: str, read: Callable[[object], object] | None = None) -> OptionType:
     """One of a few words, in any case."""
     quoted = " ".join(f'"{word}"' for word in choices)
     return OptionType(
@@ -143,7 +145,7 @@ def choice(*choices: str, read: Callable[[Any], Any] | None = None) -> OptionTyp
 def or_null(type_: OptionType) -> OptionType:
     """The same values and null, which a text face writes as the word null."""
 
-    def read(value: Any) -> Any:
+    def read(value: object) -> Any:
         return None if isinstance(value, str) and value.lower() == "null" else type_.read(value)
 
     inner = f"({type_.nix})" if " " in type_.nix else type_.nix
@@ -179,11 +181,12 @@ PROTOCOL = choice(*_PROTOCOLS, read=_protocol)
 _PLAIN = {str: TEXT, int: INTEGER, float: NUMBER, bool: BOOLEAN, Path: PATH}
 
 
-def type_of(annotation: Any) -> OptionType:
+def type_of(annotation: type | UnionType | None) -> OptionType:
     """The option type of a declared field's annotation."""
     if get_origin(annotation) in (Union, UnionType):
         (inner,) = (part for part in get_args(annotation) if part is not NoneType)
         return or_null(type_of(inner))
     if get_origin(annotation) is Literal:
         return choice(*get_args(annotation))
+    assert isinstance(annotation, type)
     return _PLAIN[annotation]

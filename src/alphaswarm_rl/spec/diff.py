@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
 
 ABSENT = "(absent)"
@@ -29,11 +30,11 @@ def diff_specs(left: RLExperimentSpec, right: RLExperimentSpec) -> list[Differen
     ]
 
 
-def flatten(data: Any, prefix: str = "") -> dict[str, Any]:
+def flatten(data: object, prefix: str = "") -> JsonObject:
     """Nested mappings as one mapping of dotted paths; lists and empty mappings are values."""
     if not isinstance(data, dict) or not data:
         return {prefix: data}
-    result: dict[str, Any] = {}
+    result: JsonObject = {}
     for key, value in data.items():
         result.update(flatten(value, f"{prefix}.{key}" if prefix else key))
     return result

@@ -17,6 +17,7 @@ from alphaswarm_rl.core.hashing import canonical_fields, canonical_json, plain_f
 from alphaswarm_rl.core.model import FrozenModel, explain
 from alphaswarm_rl.core.presets import load_preset
 from alphaswarm_rl.core.refs import ComponentRef, walk_refs
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.yaml import dump_yaml, load_yaml, load_yaml_file
 from alphaswarm_rl.spec.refs import (
     ActionRef,
@@ -59,15 +60,15 @@ def slugify(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_SLUG].strip("-")
 
 
-def _list_of_notes(value: Any) -> Any:
+def _list_of_notes(value: object) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _list_of_refs(value: Any) -> Any:
+def _list_of_refs(value: object) -> Any:
     return value["specs"] if isinstance(value, Mapping) and set(value) == {"specs"} else value
 
 
-def _pipeline_ref(value: Any) -> Any:
+def _pipeline_ref(value: object) -> Any:
     # `{preset | spec, extras}` means the reference inside; extras are for parts that declare keys, and none does.
     if isinstance(value, Mapping) and "extras" in value:
         if value["extras"]:
@@ -77,12 +78,12 @@ def _pipeline_ref(value: Any) -> Any:
     return value
 
 
-def _maybe_nothing(value: Any) -> Any:
+def _maybe_nothing(value: object) -> Any:
     # `{spec: null}` is how some documents write that there is none.
     return None if isinstance(value, Mapping) and set(value) == {"spec"} and value["spec"] is None else value
 
 
-def _store(value: Any) -> Any:
+def _store(value: object) -> Any:
     return {"spec": value} if isinstance(value, Mapping) and "class" in value else value
 
 
@@ -129,11 +130,11 @@ class RLExperimentSpec(FrozenModel):
     annotations: Annotated[list[str], BeforeValidator(_list_of_notes)] = Field(
         default_factory=list, description="Notes."
     )
-    extras: dict[str, Any] = Field(default_factory=dict, description="Keys that other parts declare.")
+    extras: JsonObject = Field(default_factory=dict, description="Keys that other parts declare.")
 
     @model_validator(mode="before")
     @classmethod
-    def _slug_from_name(cls, data: Any) -> Any:
+    def _slug_from_name(cls, data: object) -> Any:
         if isinstance(data, Mapping) and isinstance(data.get("name"), str) and not data.get("slug"):
             return {**data, "slug": slugify(data["name"])}
         return data
@@ -151,7 +152,7 @@ class RLExperimentSpec(FrozenModel):
         return self
 
     @classmethod
-    def from_data(cls, data: Any, *, source: str = "spec", stored: bool = False) -> RLExperimentSpec:
+    def from_data(cls, data: object, *, source: str = "spec", stored: bool = False) -> RLExperimentSpec:
         """The spec in plain data, such as a parsed YAML document.
 
         Args:
@@ -180,11 +181,11 @@ class RLExperimentSpec(FrozenModel):
         """The whole spec, every field with its value, as YAML that gives the same hash."""
         return dump_yaml(self.as_data())
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> JsonObject:
         """Every field with its value as plain data; what the ledger stores, and what reads back as this spec."""
         return plain_fields(self)
 
-    def canonical(self) -> dict[str, Any]:
+    def canonical(self) -> JsonObject:
         """What the hash is taken of: as `as_data`, but for younger fields at the default they were born with."""
         return canonical_fields(self)
 
@@ -231,12 +232,12 @@ def _version(ref: ComponentRef) -> int:
     return cls.rl_version
 
 
-def _like(data: Mapping[str, Any]) -> str:
+def _like(data: JsonMapping) -> str:
     """The preset that shows the fields of a spec such as this one, which is wrong somewhere."""
     return "my_first_rl" if data.get("data_pipeline") is not None or _trades(data.get("env")) else "cartpole_ppo"
 
 
-def _trades(env: Any) -> bool:
+def _trades(env: object) -> bool:
     while isinstance(env, Mapping) and "spec" in env:
         env = env["spec"]
     if not isinstance(env, Mapping):

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.seeding import LARGEST_SEED
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.spec.refs import AdvantageRef, AgentRef, EnsemblerRef, TrajectoryStoreRef
 
@@ -44,15 +45,15 @@ class UniverseSpec(FrozenModel):
     """What is traded."""
 
     symbols: list[Symbol] = Field(default_factory=list, description="Symbols as TICKER.VENUE.")
-    model: dict[str, Any] | None = Field(None, description="Reference to a component that chooses the symbols.")
-    metadata: dict[str, Any] = Field(default_factory=dict, description="Notes on the universe; stored and shown.")
+    model: JsonObject | None = Field(None, description="Reference to a component that chooses the symbols.")
+    metadata: JsonObject = Field(default_factory=dict, description="Notes on the universe; stored and shown.")
 
 
-def _normalize_word(value: Any) -> Any:
+def _normalize_word(value: object) -> Any:
     return {True: "running", False: "none"}.get(value, value) if isinstance(value, bool) else value
 
 
-def _clip_pair(value: Any) -> Any:
+def _clip_pair(value: object) -> Any:
     # One number c means the pair [-c, c]; both spellings have one hash.
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         bound = float(value)
@@ -107,7 +108,7 @@ class TrainingSpec(FrozenModel):
     stop_properly_penalty_coef: float | None = Field(
         None, ge=0, le=1, description="Reward kept by an episode that stopped improperly."
     )
-    extras: dict[str, Any] = Field(default_factory=dict, description="Keys that other parts declare.")
+    extras: JsonObject = Field(default_factory=dict, description="Keys that other parts declare.")
 
     @property
     def window(self) -> Window:
@@ -136,7 +137,7 @@ class EvaluationSpec(FrozenModel):
     episodes: int = Field(1, ge=0, description="Episodes of one evaluation; 0: training ends without one.")
     deterministic: bool = Field(True, description="Whether the policy acts without drawing.")
     render: bool = Field(False, description="Whether the first episode is kept as a moving picture.")
-    extras: dict[str, Any] = Field(default_factory=dict, description="Keys that other parts declare.")
+    extras: JsonObject = Field(default_factory=dict, description="Keys that other parts declare.")
 
     @property
     def window(self) -> Window:
@@ -159,7 +160,7 @@ class EnsemblerSpec(FrozenModel):
 
     spec: EnsemblerRef = Field(description="The ensembler.")
     members: list[AgentRef] = Field(default_factory=list, description="Its member agents.")
-    extras: dict[str, Any] = Field(default_factory=dict, description="Keys that other parts declare.")
+    extras: JsonObject = Field(default_factory=dict, description="Keys that other parts declare.")
 
 
 class TrajectoryStoreSpec(FrozenModel):

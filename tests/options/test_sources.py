@@ -10,8 +10,8 @@ from alphaswarm_rl.core.errors import OptionError, PartNotHere
 from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.options import BY_KEY, OPTIONS, effective_spec, load_settings, starting_spec
 from alphaswarm_rl.options.click_options import TableOption, given
-from alphaswarm_rl.options.faces import Given, read_faces, refuse_absent_part
-from alphaswarm_rl.options.lens import look, put
+from alphaswarm_rl.options.paths import set_value, value_at
+from alphaswarm_rl.options.sources import Given, read_sources, refuse_absent_part
 from alphaswarm_rl.spec import RLExperimentSpec
 
 from .samples import SAMPLES
@@ -51,7 +51,7 @@ def plain(value):
 def settings_file(folder, option):
     data = {}
     value = SAMPLES[option.key][1]
-    put(data, option.path, value if isinstance(value, str | int | float | None) else str(value))
+    set_value(data, option.path, value if isinstance(value, str | int | float | None) else str(value))
     path = folder / "chosen.yaml"
     path.write_text(dump_yaml(data))
     return path
@@ -72,7 +72,7 @@ def test_spec_options(option):
         chosen = {"encoder": "mlp", "net_arch": [64, 64]}
         data["agent"] = {"class": value, "kwargs": chosen}
     else:
-        put(data, "env.kwargs.id" if option.path == "env" else option.path, plain(value))
+        set_value(data, "env.kwargs.id" if option.path == "env" else option.path, plain(value))
     expected = RLExperimentSpec.from_data(data)
     by_file = effective_spec(expected, {}, {})
     assert by_file.sources == {}
@@ -82,7 +82,7 @@ def test_spec_options(option):
     assert by_flag.spec.spec_hash == expected.spec_hash
     ((path, source),) = by_flag.sources.items()
     assert source == {"value": plain(value), "source": f"flag {flag(option)[0]}"}
-    assert look(by_flag.spec.canonical(), path) == plain(value)
+    assert value_at(by_flag.spec.canonical(), path) == plain(value)
 
     for name in option.env_names:
         by_env = effective_spec(None, {}, {name: text})
@@ -109,7 +109,7 @@ def test_settings_options(option, tmp_path):
     by_flag = load_settings(from_command_line(*flag(option)), {})
     by_file = load_settings({}, {}, settings_file(tmp_path, option))
     assert by_flag == by_file != load_settings({}, {})
-    assert look(by_flag.model_dump(), option.path) == value
+    assert value_at(by_flag.model_dump(), option.path) == value
     for name in option.env_names:
         assert load_settings({}, {name: text}) == by_flag
 
@@ -131,9 +131,9 @@ def test_foreign_names_never_cause_an_error(name):
 def test_foreign_names_are_read_last_once_their_part_is_here():
     option = dataclasses.replace(BY_KEY["metrics.endpoint"], part=None)
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a"}
-    assert [item.value for item in read_faces([option], {}, environ)] == ["http://a"]
+    assert [item.value for item in read_sources([option], {}, environ)] == ["http://a"]
     environ["RL_METRICS_ENDPOINT"] = "http://b"
-    assert [item.value for item in read_faces([option], {}, environ)] == ["http://b"]
+    assert [item.value for item in read_sources([option], {}, environ)] == ["http://b"]
 
 
 def test_nothing_given_is_seen_as_nothing():

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from alphaswarm_rl.core.errors import OptionError, SpecError
 from alphaswarm_rl.core.model import explain
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.yaml import load_yaml_file
-from alphaswarm_rl.options.faces import Given, read_faces, refuse_absent_part
-from alphaswarm_rl.options.lens import look, put
+from alphaswarm_rl.options.paths import set_value, value_at
+from alphaswarm_rl.options.sources import Given, read_sources, refuse_absent_part
 from alphaswarm_rl.options.table import BY_KEY, OPTIONS
 from alphaswarm_rl.settings import Settings
 
@@ -22,7 +23,7 @@ _SETTINGS_OPTIONS = tuple(option for option in OPTIONS if option.target == "sett
 _HOME = BY_KEY["home.folder"]
 
 
-def load_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None = None) -> Settings:
+def load_settings(flags: JsonMapping, environ: Mapping[str, str], file: Path | None = None) -> Settings:
     """The settings: flag before ENV before file before default.
 
     Args:
@@ -30,7 +31,7 @@ def load_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Pa
         environ: The environment variables.
         file: A settings file; None takes `settings.yaml` in the home folder where there is one.
     """
-    given = read_faces(_SETTINGS_OPTIONS, flags, environ)
+    given = read_sources(_SETTINGS_OPTIONS, flags, environ)
     home = next((item.value for item in given if item.option is _HOME), _HOME.default)
     path = file or home / SETTINGS_FILE
     data = _read_file(path, chosen=file is not None)
@@ -40,7 +41,7 @@ def load_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Pa
             refuse_absent_part(Given(option, value, f"settings file {str(path)!r}"))
     for item in given:
         refuse_absent_part(item)
-        put(data, item.option.path, item.value)
+        set_value(data, item.option.path, item.value)
     try:
         return Settings.model_validate(data)
     except ValidationError as error:
@@ -50,14 +51,14 @@ def load_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Pa
 _ABSENT = object()
 
 
-def _in_file(data: dict[str, Any], path: str) -> Any:
+def _in_file(data: JsonObject, path: str) -> Any:
     try:
-        return look(data, path)
+        return value_at(data, path)
     except KeyError:
         return _ABSENT
 
 
-def _read_file(path: Path, *, chosen: bool) -> dict[str, Any]:
+def _read_file(path: Path, *, chosen: bool) -> JsonObject:
     """What a settings file sets, typed, as nested mappings; a file that nobody chose need not be there."""
     if not chosen and not path.exists():
         return {}

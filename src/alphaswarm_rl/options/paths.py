@@ -11,7 +11,8 @@ from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import RLComponent
 from alphaswarm_rl.core.errors import OptionError, UnknownComponent
 from alphaswarm_rl.core.hashing import canonical_fields
-from alphaswarm_rl.options.faces import Given
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.options.sources import Given
 
 #: The environment that any Gymnasium id is an id of.
 _ANY_GYMNASIUM_ENV = "gymnasium"
@@ -26,13 +27,13 @@ class Written:
     notices: tuple[str, ...] = ()
 
 
-def write_all(data: dict[str, Any], values: Iterable[Given]) -> list[Written]:
+def write_all(data: JsonObject, values: Iterable[Given]) -> list[Written]:
     """Writes the values into the data, in place; a change of class comes before the new class's parameters."""
     ordered = sorted(values, key=lambda given: given.option.path not in {"env", "agent.class"})
     return [_write(data, given) for given in ordered]
 
 
-def put(data: dict[str, Any], path: str, value: Any) -> None:
+def set_value(data: JsonObject, path: str, value: object) -> None:
     """Writes a value at a dotted path, making the mappings on the way."""
     *parents, last = path.split(".")
     for parent in parents:
@@ -40,14 +41,15 @@ def put(data: dict[str, Any], path: str, value: Any) -> None:
     data[last] = value
 
 
-def look(data: Any, path: str) -> Any:
+def value_at(data: JsonMapping, path: str) -> Any:
     """The value at a dotted path."""
-    for part in path.split("."):
-        data = data[part]
-    return data
+    *parents, last = path.split(".")
+    for parent in parents:
+        data = data[parent]
+    return data[last]
 
 
-def _write(data: dict[str, Any], given: Given) -> Written:
+def _write(data: JsonObject, given: Given) -> Written:
     path = given.option.path
     if path == "env":
         return _write_env(data, given)
@@ -59,11 +61,11 @@ def _write(data: dict[str, Any], given: Given) -> Written:
             "the spec has no agent that could take it",
             "Choose one: --algorithm ppo.",
         )
-    put(data, path, given.value)
+    set_value(data, path, given.value)
     return Written(path, given.source)
 
 
-def _write_env(data: dict[str, Any], given: Given) -> Written:
+def _write_env(data: JsonObject, given: Given) -> Written:
     old = data.get("env")
     try:
         cls, kwargs = catalogue.expand("env", given.value, {})
@@ -76,7 +78,7 @@ def _write_env(data: dict[str, Any], given: Given) -> Written:
     return Written(path, given.source)
 
 
-def _write_algorithm(data: dict[str, Any], given: Given) -> Written:
+def _write_algorithm(data: JsonObject, given: Given) -> Written:
     try:
         cls, kwargs = catalogue.expand("agent", given.value, {})
     except UnknownComponent as error:
@@ -84,7 +86,7 @@ def _write_algorithm(data: dict[str, Any], given: Given) -> Written:
             f"option {given.option.key} ({given.source})", f"{error.what}: {error.why}", error.remedy
         ) from error
     old = data.get("agent")
-    kept: dict[str, Any] = {}
+    kept: JsonObject = {}
     notices: tuple[str, ...] = ()
     if old is not None and old["class"] == cls.rl_alias:
         kept = old["kwargs"]
@@ -108,7 +110,7 @@ def _descriptions(cls: type[RLComponent]) -> dict[str, str]:
     }
 
 
-def _chosen(cls: type[RLComponent], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _chosen(cls: type[RLComponent], kwargs: JsonObject) -> JsonObject:
     """The parameters that somebody chose: a canonical spec also writes out those at the class's default."""
     required = {info.alias or name for name, info in cls.Config.model_fields.items() if info.is_required()}
     needed = {name: value for name, value in kwargs.items() if name in required}

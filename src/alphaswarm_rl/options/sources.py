@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alphaswarm_rl.core.errors import OptionError, PartNotHere, nearest
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.options.option import OWN_PREFIX, Option
 from alphaswarm_rl.options.table import BY_KEY, OPTIONS
 
@@ -20,7 +21,7 @@ class Given:
     source: str
 
 
-def read_faces(options: Iterable[Option], flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[Given]:
+def read_sources(options: Iterable[Option], flags: JsonMapping, environ: Mapping[str, str]) -> list[Given]:
     """What flags and environment say about the options, a flag before a variable; what is not given is left out.
 
     Args:
@@ -34,7 +35,7 @@ def read_faces(options: Iterable[Option], flags: Mapping[str, Any], environ: Map
     return [given for given in found if given is not None]
 
 
-def parse(option: Option, value: Any, source: str) -> Any:
+def parse(option: Option, value: object, source: str) -> Any:
     """The value that a face's text or typed value means."""
     try:
         return option.type.read(value.strip() if isinstance(value, str) else value)
@@ -54,7 +55,7 @@ def refuse_absent_part(given: Given) -> None:
         )
 
 
-def _from_flag(option: Option, flags: Mapping[str, Any]) -> Given | None:
+def _from_flag(option: Option, flags: JsonMapping) -> Given | None:
     value = flags.get(option.key)
     if value is None:
         return None
@@ -96,7 +97,7 @@ def _from_environ(option: Option, environ: Mapping[str, str]) -> Given | None:
     return None
 
 
-def _refuse_unknown_keys(flags: Mapping[str, Any]) -> None:
+def _refuse_unknown_keys(flags: JsonMapping) -> None:
     for key in flags:
         if key not in BY_KEY:
             raise OptionError(f"option {key!r}", "there is no such option", nearest(key, BY_KEY))
