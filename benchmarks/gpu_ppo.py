@@ -78,7 +78,7 @@ def stocks(arguments: argparse.Namespace) -> dict[str, Any]:
         n_epochs=4,
         precision=arguments.precision,
     )
-    learner = PpoInhouse(config).build(AgentRequest(env=watched, seed=0, device=arguments.device))
+    learner = PpoInhouse(config).build(AgentRequest.for_env(env=watched, seed=0, device=arguments.device))
     per_rollout = arguments.num_envs * arguments.n_steps
     rollouts = -(-1_000_000_000 // per_rollout) if arguments.billion else arguments.rollouts + WARM_UP
     hooks = Hooks(rollouts, watched)
@@ -128,7 +128,7 @@ def oracle(arguments: argparse.Namespace) -> dict[str, Any]:
     best = mean_reward(solution.act)
     env = DeviceEpisodes(make(arguments.num_envs, 0, "train"))
     config = PpoInhouse.Config(n_steps=16, batch_size=arguments.num_envs, n_epochs=4, learning_rate=1e-3)
-    learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0, device=arguments.device))
+    learner = PpoInhouse(config).build(AgentRequest.for_env(env=env, seed=0, device=arguments.device))
     nobody = np.zeros(EPISODES, np.bool_)
     judged: list[tuple[float, float]] = []
     while not judged or (judged[-1][1] < SOLVED and judged[-1][0] < 120):
@@ -159,7 +159,7 @@ def learnt(arguments: argparse.Namespace) -> dict[str, str]:
         build("stock_trading", synthetic_panel(), 4096, "next_open", device=arguments.device, compiled=None)
     )
     config = PpoInhouse.Config(n_steps=32, batch_size=16_384, n_epochs=4, precision=arguments.precision)
-    learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0, device=arguments.device))
+    learner = PpoInhouse(config).build(AgentRequest.for_env(env=env, seed=0, device=arguments.device))
     learner.train(env, 20 * 32 * 4096, Hooks(20, env))
     state = learner.get_state()
     return {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in state.arrays.items()}

@@ -47,7 +47,7 @@ def ours(task: str, setting: str, seed: int, steps: int, *, path: str = "auto") 
 
     env = BatchedCartPole(EnvRequest(num_envs=envs, seed=seed))
     began = time.perf_counter()
-    learner = PpoInhouse(PpoInhouse.Config(**kwargs)).build(AgentRequest(env=env, seed=seed))
+    learner = PpoInhouse(PpoInhouse.Config(**kwargs)).build(AgentRequest.for_env(env=env, seed=seed))
     learner.train(env, steps, Quiet())
     spent = time.perf_counter() - began
     judged = BatchedCartPole(EnvRequest(num_envs=EPISODES, seed=seed + 1000, phase="evaluate"))

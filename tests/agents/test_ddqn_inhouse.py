@@ -38,7 +38,7 @@ UNIFORM = {"class": "general", "kwargs": {"capacity": 200}}
 
 def learner_for(env, seed=0, training=True, **kwargs):
     agent = build_from_config({"class": "ddqn_inhouse", "kwargs": SMALL | kwargs}, kind="agent")
-    return agent.build(AgentRequest(env, seed, training=training))
+    return agent.build(AgentRequest.for_env(env, seed, training=training))
 
 
 def cartpole(num_envs=2, seed=0, phase="train"):
@@ -362,7 +362,7 @@ def test_it_learns_cartpole(replay):
     env = cartpole(num_envs=8, seed=1)
     kwargs = {"gradient_steps": 2, "replay": {"class": replay}}
     agent = build_from_config({"class": "ddqn_inhouse", "kwargs": kwargs}, kind="agent")
-    learner, best = agent.build(AgentRequest(env, 1)), 0.0
+    learner, best = agent.build(AgentRequest.for_env(env, 1)), 0.0
     for total in range(2_500, 30_001, 2_500):
         learner.train(env, total, Hooks())
         best = max(best, mean_reward(learner))

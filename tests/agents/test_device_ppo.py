@@ -47,7 +47,7 @@ def oracle(seed: int = 0) -> Any:
 
 
 def built(env: Any, seed: int = 0, **kwargs: Any) -> Any:
-    return PpoInhouse(PpoInhouse.Config(**{**SMALL, **kwargs})).build(AgentRequest(env=env, seed=seed))
+    return PpoInhouse(PpoInhouse.Config(**{**SMALL, **kwargs})).build(AgentRequest.for_env(env=env, seed=seed))
 
 
 def same(one: Any, other: Any) -> None:

@@ -49,7 +49,7 @@ def cartpole(seed: int = 3, n: int = 4) -> BatchedCartPole:
 def built(agent: str, env: Any, seed: int = 5, **kwargs: Any) -> Any:
     kind = AGENTS[agent]
     short = {"n_steps": 16, "batch_size": 32, "n_epochs": 3} if agent == "ppo_inhouse" else {"n_steps": 8}
-    return kind(kind.Config(**{**short, **kwargs})).build(AgentRequest(env=env, seed=seed))
+    return kind(kind.Config(**{**short, **kwargs})).build(AgentRequest.for_env(env=env, seed=seed))
 
 
 def same(one: State, other: State) -> None:
@@ -219,7 +219,7 @@ def test_truncated_episodes_are_bootstrapped_from_what_they_showed_last() -> Non
     env = Counting()
     learner = PpoInhouse(
         PpoInhouse.Config(n_steps=4, net_arch=(), normalize_observation=False, normalize_reward=False)
-    ).build(AgentRequest(env=env, seed=0))
+    ).build(AgentRequest.for_env(env=env, seed=0))
     # The value of what is seen is ten times it.
     learner.net.set_weights(
         {
@@ -301,7 +301,7 @@ def test_a_recurrent_encoder_remembers_from_step_to_step() -> None:
     for kwargs, least, most in ((REMEMBERING, 0.95, 1.0), ({}, 0.3, 0.7)):
         env = Recall()
         config = PpoInhouse.Config(n_steps=32, batch_size=128, n_epochs=4, learning_rate=3e-3, **kwargs)
-        learner = PpoInhouse(config).build(AgentRequest(env=env, seed=0))
+        learner = PpoInhouse(config).build(AgentRequest.for_env(env=env, seed=0))
         learner.train(env, 20_000, Hooks())
         assert least <= recalled(learner) <= most
 
@@ -385,7 +385,9 @@ def test_it_predicts_from_a_state_without_being_trained() -> None:
     env = cartpole()
     learner = built("ppo_inhouse", env)
     learner.train(env, 64, Hooks())
-    asked = PpoInhouse(PpoInhouse.Config(n_steps=16)).build(AgentRequest(env=cartpole(n=2), seed=1, training=False))
+    asked = PpoInhouse(PpoInhouse.Config(n_steps=16)).build(
+        AgentRequest.for_env(env=cartpole(n=2), seed=1, training=False)
+    )
     asked.set_state(learner.get_state())
     seen, _ = cartpole(8).reset()
     for deterministic in (True, False):
@@ -417,14 +419,14 @@ def test_spaces_that_it_cannot_act_in_are_refused() -> None:
 @pytest.mark.parametrize("path", ["auto", pytest.param("torch", marks=pytest.mark.slow)])
 def test_ppo_solves_cartpole(path: str) -> None:
     env = cartpole(seed=1, n=8)
-    learner = PpoInhouse(PpoInhouse.Config(path=path)).build(AgentRequest(env=env, seed=1))
+    learner = PpoInhouse(PpoInhouse.Config(path=path)).build(AgentRequest.for_env(env=env, seed=1))
     learner.train(env, 100_000, Hooks())
     assert mean_return(learner, lambda: cartpole(seed=100, n=10)) >= 475
 
 
 def test_a2c_learns_cartpole() -> None:
     env = cartpole(seed=1, n=16)
-    learner = A2cInhouse(A2cInhouse.Config(learning_rate=3e-3)).build(AgentRequest(env=env, seed=1))
+    learner = A2cInhouse(A2cInhouse.Config(learning_rate=3e-3)).build(AgentRequest.for_env(env=env, seed=1))
     learner.train(env, 150_000, Hooks())
     assert mean_return(learner, lambda: cartpole(seed=100, n=10)) >= 300
 

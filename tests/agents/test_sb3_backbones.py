@@ -155,7 +155,7 @@ def test_a_checkpoint_needs_the_trunks_file_no_more(tmp_path):
         "embed_dim": 5,
     }
     agent = build_from_config({"class": "ppo", "kwargs": kwargs}, kind="agent")
-    judged = agent.build(AgentRequest(env, 5, training=False))
+    judged = agent.build(AgentRequest.for_env(env, 5, training=False))
     judged.set_state(trained.get_state())
     assert same_state(judged.get_state(), trained.get_state())
 

@@ -126,9 +126,9 @@ def test_the_adapter_spelling_needs_an_algorithm_that_exists():
 def test_a_device_that_is_not_there():
     agent = build_from_config({"class": "ppo"}, kind="agent")
     with pytest.raises(ComponentError, match="does not have it"):
-        agent.build(AgentRequest(World(), 0, "cuda:99"))
+        agent.build(AgentRequest.for_env(World(), 0, device="cuda:99"))
     with pytest.raises(ComponentError, match="knows no such device"):
-        agent.build(AgentRequest(World(), 0, "abacus"))
+        agent.build(AgentRequest.for_env(World(), 0, device="abacus"))
 
 
 def test_images_may_have_their_channels_first():

@@ -140,7 +140,7 @@ def world_for(alias: str, observation_space: Any = VECTOR, **kwargs: Any) -> Wor
 def learner_for(alias: str, env: Any, seed: int = 0, **kwargs: Any) -> Learner:
     """A built learner, small unless told otherwise."""
     agent = build_from_config({"class": alias, "kwargs": SMALL.get(alias, {}) | kwargs}, kind="agent")
-    return agent.build(AgentRequest(env, seed))
+    return agent.build(AgentRequest.for_env(env, seed))
 
 
 def trained(alias: str, steps: int = 100, seed: int = 0, hooks: Hooks | None = None, **kwargs: Any) -> Any:

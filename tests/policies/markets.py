@@ -73,7 +73,7 @@ def runner_of(policy: str, env: Any, **kwargs: Any) -> Any:
 def learner_of(policy: str, env: Any, **kwargs: Any) -> Any:
     """The agent that runs the policy, built for that environment."""
     config = {"class": "policy", "kwargs": {"policy": {"class": policy, "kwargs": kwargs}}}
-    return build_from_config(config, kind="agent").build(AgentRequest(env, 0))
+    return build_from_config(config, kind="agent").build(AgentRequest.for_env(env, 0))
 
 
 def play(policy: str, env: Any, steps: int | None = None, **kwargs: Any) -> dict[str, np.ndarray]:

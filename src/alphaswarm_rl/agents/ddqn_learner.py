@@ -58,8 +58,7 @@ class DdqnLearner:
     rollout_transitions: int | None = None
 
     def __init__(self, alias: str, config: DdqnInhouse.Config, request: AgentRequest) -> None:
-        env = request.env
-        actions = env.single_action_space
+        actions = request.action_space
         if not isinstance(actions, spaces.Discrete):
             raise EnvError(
                 f"action space {actions}",
@@ -73,9 +72,9 @@ class DdqnLearner:
         self._actions = int(actions.n)
         self._first_action = int(actions.start)
         self._action_type = actions.dtype
-        self._space = env.single_observation_space
+        self._space = request.observation_space
         self._width, self._flatten = flattening(self._space)
-        self._masked = hasattr(env, "action_masks")
+        self._masked = request.masks
         encoder = encoder_for(config, request, carries_state=False)
         if getattr(encoder, "recurrent", False):
             raise ComponentError(
@@ -107,10 +106,10 @@ class DdqnLearner:
         self._gradient_steps = 0
         self._metrics: dict[str, float] = {}
         self._restored = False
-        self.seed_predictions(request.seed, env)
+        self.seed_predictions(request.seed)
 
     def _memory(self, request: AgentRequest) -> Replay:
-        observation, n = ReplayField((self._width,)), request.env.num_envs
+        observation, n = ReplayField((self._width,)), request.num_envs
         fields = {
             "observation": observation,
             "action": ReplayField(dtype=np.int64),
@@ -246,7 +245,7 @@ class DdqnLearner:
 
     # Prediction.
 
-    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+    def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of predictions anew, so that an evaluation repeats itself."""
         self._predicting = generator(seed, "predict")
 

@@ -55,25 +55,24 @@ class DevicePpoLearner:
         request: AgentRequest,
         estimator: BaseAdvantageEstimator,
     ) -> None:
-        env = request.env
         if config.encoder is not None:
             raise EnvError(
                 "an encoder", "with an environment on a device only plain layers are computed there", "Leave it out."
             )
         self.timesteps = 0
         self.observation: Any = None
-        self.rollout_transitions: int | None = settings.n_steps * env.num_envs
+        self.rollout_transitions: int | None = settings.n_steps * request.num_envs
         self._alias = alias
         self._precision = config.precision
         self._estimator = estimator
         self._device = torch.device(request.device)
-        self._width = int(np.prod(env.single_observation_space.shape or (1,)))
+        self._width = int(np.prod(request.observation_space.shape or (1,)))
         pi, vf = config.layers
         self.policy = DevicePolicy(
             self._width,
             pi,
             vf,
-            ActionHead.of(env.single_action_space),
+            ActionHead.of(request.action_space),
             activation=config.activation,
             generator=generator(request.seed, "weights"),
             device=self._device,
@@ -82,7 +81,7 @@ class DevicePpoLearner:
         wide = {"dtype": torch.float64, "device": self._device}
         self._scale = RunningMoments(torch.zeros(self._width, **wide)) if settings.scales_observations else None
         self._reward_scale = RunningMoments(torch.zeros((), **wide)) if settings.scales_rewards else None
-        self._sums = torch.zeros(env.num_envs, **wide)
+        self._sums = torch.zeros(request.num_envs, **wide)
         self._random = torch.Generator(self._device)
         self._random.manual_seed(derived_seed(request.seed, "device"))
         # One for all that is done in a step, rather than dozens of small ones.
@@ -91,7 +90,7 @@ class DevicePpoLearner:
         self._storage: _Storage | None = None
         self._training = request.training
         self._restored = False
-        self.seed_predictions(request.seed, env)
+        self.seed_predictions(request.seed)
 
     # Training.
 
@@ -241,7 +240,7 @@ class DevicePpoLearner:
 
     # Prediction.
 
-    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+    def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of predictions anew, so that an evaluation repeats itself."""
         self._predicting = torch.Generator(self._device)
         self._predicting.manual_seed(derived_seed(seed, "predict"))

@@ -25,9 +25,8 @@ def encoder_for(config: EncodedConfig, request: AgentRequest, *, carries_state: 
     if config.encoder is None:
         return None
     from alphaswarm_rl.policies.backbones.encoders import build_encoder
-    from alphaswarm_rl.policies.backbones.observed import stacked_frames
 
-    space = request.env.single_observation_space
+    space = request.observation_space
     # An `mlp` takes any space flat; what remembers reads one step at a time unless frames are stacked.
     flat = spaces.Box(-np.inf, np.inf, (flattening(space)[0],), np.float32)
     backbone = config.encoder if isinstance(config.encoder, ComponentRef) else None
@@ -36,7 +35,7 @@ def encoder_for(config: EncodedConfig, request: AgentRequest, *, carries_state: 
         flat if config.encoder == "mlp" else space,
         config.encoder,
         config.embed_dim,
-        length=stacked_frames(request.env) or (1 if carries_state and steps_of_one else None),
+        length=request.stacked_frames or (1 if carries_state and steps_of_one else None),
         seed=derived_seed(request.seed, "encoder"),
         pretrained=request.training,
     )
@@ -49,4 +48,4 @@ def knows_its_scale(encoder: Any) -> bool:
 
 def encoded_shape(config: EncodedConfig, request: AgentRequest) -> tuple[int, ...] | None:
     """The shape in which the encoder takes one observation; None: flat."""
-    return request.env.single_observation_space.shape if config.encoder == "cnn" else None
+    return request.observation_space.shape if config.encoder == "cnn" else None

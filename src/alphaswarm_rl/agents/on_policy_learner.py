@@ -100,28 +100,27 @@ class OnPolicyLearner(ABC):
         scale_observations: bool,
         scale_rewards: bool,
     ) -> None:
-        env = request.env
         self.net = net
         self.timesteps = 0
-        self.rollout_transitions: int | None = n_steps * env.num_envs
+        self.rollout_transitions: int | None = n_steps * request.num_envs
         self.observation: Any = None
         self._alias = alias
         self._n_steps = n_steps
         self._estimator = estimator
-        self._space = env.single_observation_space
-        self._width, self._flatten = flattening(env.single_observation_space)
+        self._space = request.observation_space
+        self._width, self._flatten = flattening(request.observation_space)
         self._scale = ObservationScale(self._width) if scale_observations else None
-        self._reward_scale = RewardScale(env.num_envs, gamma) if scale_rewards else None
+        self._reward_scale = RewardScale(request.num_envs, gamma) if scale_rewards else None
         self._drawing = generator(request.seed, "draw")
         self._shuffling = generator(request.seed, "shuffle")
         self._noise: Array | None = None
-        self._masked = net.head.discrete and hasattr(env, "action_masks")
-        self._rollout = self._storage(env.num_envs) if request.training else None
+        self._masked = net.head.discrete and request.masks
+        self._rollout = self._storage(request.num_envs) if request.training else None
         #: What is remembered now, and which environments begin an episode with the next step.
-        self._memory = np.zeros((env.num_envs, net.memory_width), np.float32) if net.memory_width else None
-        self._starts = np.ones(env.num_envs, np.bool_)
+        self._memory = np.zeros((request.num_envs, net.memory_width), np.float32) if net.memory_width else None
+        self._starts = np.ones(request.num_envs, np.bool_)
         self._restored = False
-        self.seed_predictions(request.seed, env)
+        self.seed_predictions(request.seed)
 
     def _storage(self, n: int) -> Rollout:
         steps, head, remembers = self._n_steps, self.net.head, self.net.memory_width > 0
@@ -248,7 +247,7 @@ class OnPolicyLearner(ABC):
         """Whether an action depends on what was seen before."""
         return self.net.memory_width > 0
 
-    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+    def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of predictions anew, so that an evaluation repeats itself."""
         self._predicting = generator(seed, "predict")
 

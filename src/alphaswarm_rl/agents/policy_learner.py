@@ -28,21 +28,22 @@ Array = np.ndarray[Any, Any]
 
 
 def build_policy_learner(policy: Policy, request: AgentRequest) -> PolicyLearner:
-    """The learner that runs `policy` in the environment of `request`."""
+    """The learner that runs `policy`, in the environment of `request` where there is one."""
 
-    def build(seed: int, env: AnyVectorEnv) -> PolicyRunner:
+    def build(seed: int, env: AnyVectorEnv | None) -> PolicyRunner:
+        where = request if env is None else AgentRequest.for_env(env, seed)
         return policy.build(
             PolicyRequest(
-                observation_space=env.single_observation_space,
-                action_space=env.single_action_space,
-                num_envs=env.num_envs,
+                observation_space=where.observation_space,
+                action_space=where.action_space,
+                num_envs=where.num_envs,
                 seed=seed,
                 env=env,
                 load_policy=request.load_policy,
             )
         )
 
-    return PolicyLearner(build, request.seed, request.env)
+    return PolicyLearner(build, request)
 
 
 class PolicyLearner:
@@ -59,16 +60,16 @@ class PolicyLearner:
 
     rollout_transitions: int | None = None
 
-    def __init__(self, build: Callable[[int, AnyVectorEnv], PolicyRunner], seed: int, env: AnyVectorEnv) -> None:
+    def __init__(self, build: Callable[[int, AnyVectorEnv | None], PolicyRunner], request: AgentRequest) -> None:
         self.timesteps = 0
         self._build = build
-        self._training = build(derived_seed(seed, "policy", "train"), env)
+        self._training = build(derived_seed(request.seed, "policy", "train"), request.env)
         self.resume: Literal["exact", "approximate"] = getattr(self._training, "resume", "exact")
-        self.seed_predictions(derived_seed(seed, "policy", "predict"), env)
-        self._observation_space = env.single_observation_space
+        self.seed_predictions(derived_seed(request.seed, "policy", "predict"), request.env)
+        self._observation_space = request.observation_space
         self._observation: Any = None
         #: Where the observation is the first of an episode; policies that remember are told.
-        self._starts = np.ones(env.num_envs, np.bool_)
+        self._starts = np.ones(request.num_envs, np.bool_)
         self._restored = False
 
     @property
@@ -76,7 +77,7 @@ class PolicyLearner:
         """What training goes on from; None before its first reset."""
         return self._observation
 
-    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+    def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of predictions anew in that environment, so that an evaluation repeats itself."""
         self._predicting = self._build(seed, env)
 

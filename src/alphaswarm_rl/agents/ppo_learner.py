@@ -108,7 +108,7 @@ def build_ppo(alias: str, config: PpoInhouse.Config, request: AgentRequest) -> L
 def build_a2c(alias: str, config: A2cInhouse.Config, request: AgentRequest) -> Learner:
     """A2C: the ratio of new to old probabilities is 1 in the first step of a pass, so its gradient is the plain one."""
     estimator = _estimator(config, request)
-    once = {"batch_size": config.n_steps * request.env.num_envs, "n_epochs": 1, "clip_range": math.inf}
+    once = {"batch_size": config.n_steps * request.num_envs, "n_epochs": 1, "clip_range": math.inf}
     return _build(alias, config, request, estimator, PpoSettings.of(config, estimator, **{**dict(config), **once}))
 
 
@@ -137,8 +137,8 @@ def _build(
 
 def build_net(config: NativeOnPolicyConfig, request: AgentRequest) -> ActorCritic:
     """Networks for the environment's spaces: by hand in NumPy where they are plain MLPs on a CPU, else in torch."""
-    head = ActionHead.of(request.env.single_action_space)
-    width, _ = flattening(request.env.single_observation_space)
+    head = ActionHead.of(request.action_space)
+    width, _ = flattening(request.observation_space)
     pi, vf = config.layers
     weights = generator(request.seed, "weights")
     if config.path == "auto" and config.encoder is None and request.device == "cpu":

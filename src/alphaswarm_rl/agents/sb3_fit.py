@@ -12,7 +12,7 @@ from alphaswarm_rl.agents.sb3 import SB3Adapter
 from alphaswarm_rl.core.catalogue import listing
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import ComponentRef
-from alphaswarm_rl.policies.backbones.observed import stacked_frames, window_shape
+from alphaswarm_rl.policies.backbones.observed import window_shape
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AgentRequest
@@ -24,11 +24,11 @@ _PLAIN_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.Multi
 
 def check_fit(agent: SB3Adapter, request: AgentRequest) -> None:
     """Refuses what the algorithm cannot do in that environment, on that device."""
-    _check_actions(agent, request.env.single_action_space)
-    _check_observations(agent, request.env.single_observation_space)
+    _check_actions(agent, request.action_space)
+    _check_observations(agent, request.observation_space)
     _check_backbone(agent, request)
     _check_parameters(agent, request)
-    if agent.masked and not hasattr(request.env, "action_masks"):
+    if agent.masked and not request.masks:
         raise _misfit(agent, "the environment offers no action_masks()", "Use ppo, which needs no masks.")
 
 
@@ -98,8 +98,8 @@ def _check_backbone(agent: SB3Adapter, request: AgentRequest) -> None:
     encoder = getattr(agent.config, "encoder", None)
     if not isinstance(encoder, ComponentRef):
         return
-    length = encoder.kwargs.get("length") or stacked_frames(request.env)
-    window_shape(request.env.single_observation_space, length, encoder=encoder.name)
+    length = encoder.kwargs.get("length") or request.stacked_frames
+    window_shape(request.observation_space, length, encoder=encoder.name)
     if agent.rl_alias == "trpo" and encoder.kwargs.get("reconstruction_weight"):
         raise _misfit(
             agent,
@@ -111,13 +111,13 @@ def _check_backbone(agent: SB3Adapter, request: AgentRequest) -> None:
 def _check_parameters(agent: SB3Adapter, request: AgentRequest) -> None:
     config = agent.config
     on_policy = "on-policy" in agent.rl_tags
-    if getattr(config, "use_sde", False) and not isinstance(request.env.single_action_space, spaces.Box):
+    if getattr(config, "use_sde", False) and not isinstance(request.action_space, spaces.Box):
         raise _misfit(agent, "use_sde explores continuous actions only", "Set use_sde to false.")
-    if on_policy and getattr(config, "normalize_advantage", False) and config.n_steps * request.env.num_envs == 1:
+    if on_policy and getattr(config, "normalize_advantage", False) and config.n_steps * request.num_envs == 1:
         raise _misfit(
             agent,
             "a rollout of one transition (n_steps times the number of environments) cannot be normalised",
             "Raise n_steps, or set normalize_advantage to false.",
         )
-    if not on_policy and config.n_steps > 1 and isinstance(request.env.single_observation_space, spaces.Dict):
+    if not on_policy and config.n_steps > 1 and isinstance(request.observation_space, spaces.Dict):
         raise _misfit(agent, "n-step returns are not there for Dict observations", "Set n_steps to 1.")

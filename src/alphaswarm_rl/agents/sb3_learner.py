@@ -76,7 +76,7 @@ class SB3Learner:
         with self._training:
             self._model = build_model(agent, request, device)
         self._device = device
-        self.seed_predictions(seeding.derived_seed(request.seed, "predict"), request.env)
+        self.seed_predictions(seeding.derived_seed(request.seed, "predict"))
         self.rollout_transitions: int | None = None
         if isinstance(self._model, OnPolicyAlgorithm):
             self.rollout_transitions = self._model.n_steps * self._model.n_envs
@@ -89,7 +89,7 @@ class SB3Learner:
         """The Stable-Baselines3 model itself."""
         return self._model
 
-    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+    def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of predictions anew, so that a stochastic evaluation repeats itself, in any environment."""
         with Stream(self._device):
             # Only DQN and its like, which explore at random, ask another generator than torch's for an action.

@@ -15,10 +15,9 @@ from stable_baselines3.common.torch_layers import NatureCNN
 from stable_baselines3.common.utils import LinearSchedule
 
 from alphaswarm_rl.agents.sb3_networks import BackboneExtractor, MlpEncoder
-from alphaswarm_rl.agents.sb3_vec_env import as_sb3
+from alphaswarm_rl.agents.sb3_vec_env import SpacesVecEnv, as_sb3
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import ComponentRef
-from alphaswarm_rl.policies.backbones.observed import stacked_frames
 
 if TYPE_CHECKING:
     from alphaswarm_rl.agents.sb3 import SB3Adapter
@@ -57,7 +56,7 @@ def build_model(agent: SB3Adapter, request: AgentRequest, device: torch.device) 
         if field not in _TRANSLATED and field not in _POLICY_KEYWORDS
     }
     if "action_noise" in type(config).model_fields:
-        keywords["action_noise"] = _action_noise(config, request.env.single_action_space.shape)
+        keywords["action_noise"] = _action_noise(config, request.action_space.shape)
     recurrent = "recurrent" in agent.rl_tags
     with warnings.catch_warnings():
         if not request.training:
@@ -65,7 +64,7 @@ def build_model(agent: SB3Adapter, request: AgentRequest, device: torch.device) 
             warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
         model: BaseAlgorithm = getattr(import_module(module), name)(
             config.policy_type.replace("Policy", "LstmPolicy") if recurrent else config.policy_type,
-            as_sb3(request.env),
+            SpacesVecEnv(request) if request.env is None else as_sb3(request.env),
             learning_rate=_learning_rate(config),
             policy_kwargs=_policy_keywords(config, request),
             seed=request.seed,
@@ -116,7 +115,7 @@ def _policy_keywords(config: Any, request: AgentRequest) -> dict[str, Any]:
         keywords["features_extractor_kwargs"] = {
             "encoder": encoder,
             "features_dim": config.embed_dim,
-            "length": stacked_frames(request.env),
+            "length": request.stacked_frames,
             # What is not trained gets its whole state from a checkpoint.
             "pretrained": request.training,
         }

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from stable_baselines3.common.vec_env import VecEnv
 
 from alphaswarm_rl.core.errors import EnvError
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.contracts import AgentRequest
 
 
 def as_sb3(env: VectorEnv[Any, Any, Any]) -> VecEnv:
@@ -30,6 +33,31 @@ def as_sb3(env: VectorEnv[Any, Any, Any]) -> VecEnv:
             "Build it with autoreset_mode=AutoresetMode.SAME_STEP.",
         )
     return BatchedVecEnv(env)
+
+
+class SpacesVecEnv(VecEnv):
+    """An environment that is never stepped: the spaces that a model is built for, and nothing else."""
+
+    def __init__(self, request: AgentRequest) -> None:
+        super().__init__(request.num_envs, deepcopy(request.observation_space), deepcopy(request.action_space))
+
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
+        raise EnvError(
+            "an agent without an environment", "it only answers observations", "Build it with an environment."
+        )
+
+    reset = step_async = step_wait = set_attr = env_method = _refuse
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """None, once per environment."""
+        return [None] * self.num_envs
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """False: nothing is wrapped here."""
+        return [False] * self.num_envs
 
 
 class BatchedVecEnv(VecEnv):

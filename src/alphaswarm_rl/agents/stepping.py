@@ -42,6 +42,9 @@ def goes_on(env: Any) -> bool:
 
 def is_on_device(env: Any) -> bool:
     """Whether what the environment takes and gives are tensors."""
+    device = getattr(env, "device", None)
+    if device is None:
+        return False
     import torch
 
-    return isinstance(getattr(env, "device", None), torch.device)
+    return isinstance(device, torch.device)

@@ -137,7 +137,7 @@ def _refuse_misfit(task: Task, agent: str) -> None:
     """An agent that cannot act there says so before anything is trained."""
     env = build_from_config({"class": task.env, "kwargs": dict(task.kwargs)}, kind="env")
     learner = build_from_config({"class": agent, "kwargs": dict(AGENTS.get(agent, {}))}, kind="agent")
-    learner.build(AgentRequest(env.build(EnvRequest(num_envs=1, seed=0)), 0, training=False))
+    learner.build(AgentRequest.for_env(env.build(EnvRequest(num_envs=1, seed=0)), 0, training=False))
 
 
 def summary(task: Task, solution: Solution, agent: str, results: Sequence[SeedResult]) -> Row:

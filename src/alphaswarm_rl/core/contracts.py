@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from gymnasium import Space
@@ -15,6 +15,10 @@ from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.halt import HaltToken
 from alphaswarm_rl.core.types import AnyArray, AnyObservation, Array, JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window as Window
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
+    from alphaswarm_rl.core.types import AnySpace
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 Phase = Literal["train", "evaluate"]
@@ -185,24 +189,62 @@ class TrainingHooks(HaltToken, Protocol):
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """What an agent is built for.
+    """What an agent is built for: spaces and numbers, and the environment where it is to act in one.
+
+    An agent that only answers observations needs no environment; `for_env` asks one for everything else.
 
     Attributes:
-        env: The environment, for its spaces and its number.
+        observation_space: Space of one observation, as the agent sees it.
+        action_space: Space of one action.
+        num_envs: How many environments it acts in at once.
         seed: Seed of all it draws.
         device: Device of its tensors.
         training: Whether it will be trained, or only asked for actions.
         advantage: The built advantage estimator that the spec names, for agents with `takes_advantage`; None: the
             agent's own.
         load_policy: Gives the policy of a trained run or model, for policies that name one.
+        stacked_frames: How many frames stand one after another in a flat observation; None: one.
+        masks: Whether the environment says which actions are legal.
+        env: The environment; None: the agent only answers observations, and must not be trained.
     """
 
-    env: AnyVectorEnv
+    observation_space: AnySpace
+    action_space: AnySpace
+    num_envs: int
     seed: int
     device: str = "cpu"
     training: bool = True
-    advantage: Any = None
+    advantage: BaseAdvantageEstimator | None = None
     load_policy: Callable[[FrozenRef], TrainedPolicy] | None = None
+    stacked_frames: int | None = None
+    masks: bool = False
+    env: AnyVectorEnv | None = None
+
+    @classmethod
+    def for_env(
+        cls,
+        env: AnyVectorEnv,
+        seed: int,
+        *,
+        device: str = "cpu",
+        training: bool = True,
+        advantage: BaseAdvantageEstimator | None = None,
+        load_policy: Callable[[FrozenRef], TrainedPolicy] | None = None,
+    ) -> AgentRequest:
+        """A request for an agent that acts in that environment."""
+        return cls(
+            observation_space=env.single_observation_space,
+            action_space=env.single_action_space,
+            num_envs=env.num_envs,
+            seed=seed,
+            device=device,
+            training=training,
+            advantage=advantage,
+            load_policy=load_policy,
+            stacked_frames=getattr(env, "stacked_frames", None),
+            masks=hasattr(env, "action_masks"),
+            env=env,
+        )
 
 
 class Learner(Stateful, Protocol):
@@ -221,8 +263,11 @@ class Learner(Stateful, Protocol):
         """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""
         ...
 
-    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
-        """Starts the random stream of predictions anew, for predictions in that environment; training has another."""
+    def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
+        """Starts the random stream of predictions anew, for predictions in that environment; training has another.
+
+        Without an environment it answers observations from anywhere, as many at a time as it was built for.
+        """
         ...
 
     def predict(
@@ -468,8 +513,8 @@ class TrainedPolicy(Stateful, Protocol):
     observation_space: Space[Any]
     action_space: Space[Any]
 
-    def seed(self, seed: int, env: AnyVectorEnv) -> None:
-        """Starts the stream of its draws anew, for that environment."""
+    def seed(self, seed: int, env: AnyVectorEnv | None) -> None:
+        """Starts the stream of its draws anew, for that environment where there is one."""
         ...
 
     def act(

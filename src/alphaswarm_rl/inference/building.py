@@ -284,9 +284,9 @@ class Builder:
         named = self.spec.training.advantage
         advantage = None if named is None else named.build()
         return self.agent.build(
-            AgentRequest(
-                env=env,
-                seed=seed,
+            AgentRequest.for_env(
+                env,
+                seed,
                 device=self.device,
                 training=training,
                 advantage=advantage,

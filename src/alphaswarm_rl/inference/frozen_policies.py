@@ -122,7 +122,7 @@ class PlayingPolicy:
         self.observation_space: spaces.Space[Any] = policy.observation_space
         self.action_space: spaces.Space[Any] = policy.action_space
 
-    def seed(self, seed: int, env: AnyVectorEnv) -> None:
+    def seed(self, seed: int, env: AnyVectorEnv | None) -> None:
         """Starts the stream of its draws anew."""
         self._policy.seed_predictions(seed, env)
 

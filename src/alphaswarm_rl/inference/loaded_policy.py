@@ -137,7 +137,7 @@ class LoadedPolicy:
         transform.load_statistics(self._env.statistics())
         return Stream(transform)
 
-    def seed_predictions(self, seed: int, env: AnyVectorEnv) -> None:
+    def seed_predictions(self, seed: int, env: AnyVectorEnv | None) -> None:
         """Starts the stream of its draws anew, for predictions in that environment."""
         self._learner.seed_predictions(seed, env)
 

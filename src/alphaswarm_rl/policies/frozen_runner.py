@@ -35,8 +35,7 @@ class FrozenRunner:
         self._deterministic = deterministic
         #: What a policy draws from is no part of its state.
         self.resume: Literal["exact", "approximate"] = "exact" if deterministic else "approximate"
-        if request.env is not None:
-            policy.seed(request.seed, request.env)
+        policy.seed(request.seed, request.env)
 
     def act(self, observation: Any, *, deterministic: bool) -> Array:
         """Actions, as if no episode had started since it was last asked."""

@@ -49,11 +49,5 @@ def window_shape(space: Any, length: int | None, *, encoder: str) -> tuple[int, 
     return length, width // length
 
 
-def stacked_frames(env: Any) -> int | None:
-    """How many frames an environment puts one after another into a flat observation; None where it does not."""
-    found = getattr(env, "stacked_frames", None)
-    return None if found is None else int(found)
-
-
 def _misfit(encoder: str, why: str, remedy: str) -> ComponentError:
     return ComponentError(f"encoder {encoder!r}", why, f"{remedy}.")
