@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.market.calendar import bar_seconds, moment, periods_per_year
+from alphaswarm_rl.market.calendar import bar_seconds, periods_per_year
 from alphaswarm_rl.market.panel import MarketPanel
 
 

@@ -173,7 +173,7 @@ class DevicePolicy(FlatParameters):
         if self._settings is None:
             self._settings = settings
             self._step = CompiledFunction(
-                self._gradient_step, self.device, wanted=self._compile, name="The gradient step of the agent"
+                self._gradient_step, self.device, enabled=self._compile, name="The gradient step of the agent"
             )
         self.steps += 1
         numbers = (

@@ -85,8 +85,8 @@ class DevicePpoLearner:
         self._random = torch.Generator(self._device)
         self._random.manual_seed(derived_seed(request.seed, "device"))
         # One for all that is done in a step, rather than dozens of small ones.
-        self._act = CompiledFunction(self._acted, self._device, wanted=None, name="Acting")
-        self._value = CompiledFunction(self._valued, self._device, wanted=None, name="Judging what was seen last")
+        self._act = CompiledFunction(self._acted, self._device, enabled=None, name="Acting")
+        self._value = CompiledFunction(self._valued, self._device, enabled=None, name="Judging what was seen last")
         self._storage: _Storage | None = None
         self._training = request.training
         self._restored = False

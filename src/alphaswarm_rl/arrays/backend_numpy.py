@@ -1,25 +1,87 @@
-"""NumPy, with Numba for what moves most bytes."""
+"""The NumPy backend: arrays on the CPU.
+
+Reads of table rows are Numba loops that copy and cast in one go: they move most of the bytes of a step. Tables (T, C)
+are C-contiguous; `bar` (n,) holds the row that each environment stands at.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from alphaswarm_rl.arrays import gather_numba as gather
-from alphaswarm_rl.arrays.functions_numpy import NUMPY_ARRAYS
+from alphaswarm_rl.arrays.backend import NUMPY_ARRAYS
+from alphaswarm_rl.arrays.jit import AHEAD, njit, prefetch_row
+from alphaswarm_rl.core.types import Array
 
-Array = np.ndarray[Any, Any]
+
+@njit(cache=True)
+def _take_rows(table, bar, out):
+    """Writes row `bar[i]` to `out[i]`."""
+    count = out.shape[0]
+    for i in range(count):
+        if i + AHEAD < count:
+            prefetch_row(table, bar[i + AHEAD])
+        row = table[bar[i]]
+        for j in range(out.shape[1]):
+            out[i, j] = row[j]
+
+
+@njit(cache=True)
+def _take_columns(table, bar, columns, out):
+    """Writes the `columns` of row `bar[i]` to `out[i]`."""
+    count = out.shape[0]
+    for i in range(count):
+        if i + AHEAD < count:
+            prefetch_row(table, bar[i + AHEAD])
+        row = table[bar[i]]
+        for j in range(columns.size):
+            out[i, j] = row[columns[j]]
+
+
+@njit(cache=True)
+def _take_windows(table, bar, length, out):
+    """Writes rows `bar[i] - length + 1` to `bar[i]` to `out[i]`, (n, length * C)."""
+    width = table.shape[1]
+    # One after the other in memory, the rows of a window are a single run.
+    run = table.reshape(-1)
+    for i in range(out.shape[0]):
+        first = (bar[i] - length + 1) * width
+        window = run[first : first + length * width]
+        for j in range(window.size):
+            out[i, j] = window[j]
+
+
+@njit(cache=True)
+def _take_growth(table, bar, start, out):
+    """Writes row `bar[i]` over row `start[i]` minus 1 to `out[i]`; 0 where the latter is not positive."""
+    count = out.shape[0]
+    for i in range(count):
+        if i + AHEAD < count:
+            prefetch_row(table, bar[i + AHEAD])
+            prefetch_row(table, start[i + AHEAD])
+        row, first = table[bar[i]], table[start[i]]
+        for j in range(out.shape[1]):
+            known = first[j] > 0.0
+            out[i, j] = row[j] / (first[j] if known else 1.0) - 1.0 if known else 0.0
+
+
+@njit(cache=True)
+def _take_weights(positions, prices, bar, value, out):
+    """Writes each position's part of the value to `out`; 0 where there is no value."""
+    for i in range(out.shape[0]):
+        row, held = prices[bar[i]], positions[i]
+        per_unit = 1.0 / value[i] if value[i] > 0.0 else 0.0
+        for j in range(out.shape[1]):
+            out[i, j] = held[j] * row[j] * per_unit
 
 
 class NumpyBackend:
-    """The CPU's arrays; see `backend.Backend`."""
+    """Arrays on the CPU; `backend.Backend` says what its methods do."""
 
     xp = NUMPY_ARRAYS
-    take = staticmethod(gather.take_rows)
-    take_columns = staticmethod(gather.take_columns)
-    take_window = staticmethod(gather.take_windows)
-    take_growth = staticmethod(gather.take_growth)
+    take = staticmethod(_take_rows)
+    take_columns = staticmethod(_take_columns)
+    take_window = staticmethod(_take_windows)
+    take_growth = staticmethod(_take_growth)
 
     @staticmethod
     def take_weights(
@@ -29,7 +91,7 @@ class NumpyBackend:
         if cash is not None:
             out[:, 0] = cash / np.where(value > 0, value, np.inf)
             out = out[:, 1:]
-        gather.take_weights(positions, prices, bar, value, out)
+        _take_weights(positions, prices, bar, value, out)
 
     @staticmethod
     def put(array: Array) -> Array:

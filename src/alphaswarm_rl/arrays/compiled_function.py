@@ -1,4 +1,4 @@
-"""A function of tensors that is compiled where it can be."""
+"""Functions of tensors that are compiled by torch where that can be done, and run as they are where not."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class CompiledFunction:
     Args:
         function: Of tensors.
         device: Where the tensors are.
-        wanted: Whether to compile; None: on a GPU.
-        name: What it is called where it cannot be compiled.
+        enabled: Whether to compile; None: on a GPU.
+        name: What a warning calls it where it cannot be compiled.
 
     Attributes:
         compiles: Whether it is compiled, or will be.
     """
 
-    def __init__(self, function: Function, device: torch.device, *, wanted: bool | None, name: str) -> None:
+    def __init__(self, function: Function, device: torch.device, *, enabled: bool | None, name: str) -> None:
         self._name = name
-        self.compiles = _can_compile(device, wanted, name)
+        self.compiles = _can_compile(device, enabled, name)
         self._function = function
         self._compiled: dict[tuple[torch.dtype, ...], tuple[list[torch.Size], Function]] = {}
 
@@ -49,23 +49,23 @@ class CompiledFunction:
             return compiled(*tensors)
         except Exception as error:  # noqa: BLE001  a compiler may raise anything; what is wrong with the call shows below
             self.compiles = False
-            _say_plain(self._name, f"{type(error).__name__}: {error}")
+            _warn_uncompiled(self._name, f"{type(error).__name__}: {error}")
             return self._function(*tensors)
 
 
-def _can_compile(device: torch.device, wanted: bool | None, name: str) -> bool:
-    if wanted is False or (wanted is None and device.type != "cuda"):
+def _can_compile(device: torch.device, enabled: bool | None, name: str) -> bool:
+    if enabled is False or (enabled is None and device.type != "cuda"):
         return False
     if device.type == "cuda" and find_spec("triton") is None:
-        _say_plain(name, "there is no triton")
+        _warn_uncompiled(name, "there is no triton")
         return False
     if not any(shutil.which(name) for name in ("c++", "g++", "clang++", "gcc", "cc", "clang")):
-        _say_plain(name, "there is no C++ compiler")
+        _warn_uncompiled(name, "there is no C++ compiler")
         return False
     return True
 
 
-def _say_plain(name: str, reason: str) -> None:
+def _warn_uncompiled(name: str, reason: str) -> None:
     warnings.warn(f"{name} is not compiled and runs slower: {reason}", stacklevel=3)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from alphaswarm_rl.core.types import Array
+
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 _ROUNDS = 10
@@ -49,7 +51,7 @@ def philox(counter: Words, key: tuple[int, int]) -> Words:
     return np.stack([c0, c1, c2, c3], axis=-1).astype(np.uint32)
 
 
-def uniform(seed: int, keys: np.ndarray[Any, Any], stream: int, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+def uniform(seed: int, keys: Array, stream: int, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Numbers in [0, 1) with 53 random bits, `count` for each key.
 
     The Philox key is the seed's low and high 32 bits. The counter is (key[0], key[1], block, stream): block b gives the

@@ -1,4 +1,8 @@
-"""`core.counter_rng` on torch tensors: the same numbers, bit for bit, on any device."""
+"""Counter-based random numbers on torch tensors: those of `counter_rng`, bit for bit, on any device.
+
+Torch has no unsigned 64-bit arithmetic on every device, so words of 32 bits stand in int64 and products are made in two
+halves.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ def uniform(words: Tensor, first: Tensor, second: Tensor | int, stream: int, cou
 
     Args:
         words: `seed_words` of the seed.
-        first: First halves of the keys, (n,) int64, from 0 to 2**32 - 1; nobody looks.
+        first: First halves of the keys, (n,) int64, from 0 to 2**32 - 1, which is not checked.
         second: Their second halves, (n,) or one number.
         stream: Tells apart several uses of one seed and key; below 2**32.
         count: How many numbers per key.
@@ -41,7 +45,7 @@ def uniform(words: Tensor, first: Tensor, second: Tensor | int, stream: int, cou
 def block(
     words: Tensor, first: Tensor, second: Tensor | int, number: Tensor | int, stream: int
 ) -> tuple[Tensor, Tensor]:
-    """Two of those numbers of each key: those with the indices `2 * number` and `2 * number + 1`."""
+    """Two numbers of each key out of `uniform`: those with the indices `2 * number` and `2 * number + 1`."""
     c0, c1, c2, c3 = _philox(words, first, second, number, stream)
     return _number(c0, c1), _number(c2, c3)
 

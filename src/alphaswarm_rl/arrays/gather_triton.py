@@ -1,19 +1,19 @@
-"""Copies of table rows into observations on an NVIDIA GPU, straight to their place: most of what a step moves.
+"""Reads of table rows on an NVIDIA GPU, by Triton kernels that write straight into the observation.
 
-`bar` (n,) says at which row of a table (T, C) each environment stands; `only` (n,), where it is given, which
-environments are written at all.
+They move most of the bytes of a step. Tables are (T, C), one row per bar; `bar` (n,) holds the row that each
+environment stands at; `only` (n,) bool, where it is given, says which environments are written at all. A program
+(Triton's thread block) takes `ROWS` environments and `ACROSS` columns of `out`.
 """
 
 # Triton infers the types of jitted code, and annotations would claim what it does not check.
 # ruff: noqa: N803  (constants of a compilation are in capitals)
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 
-from typing import Any
-
 import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
+from triton import JITFunction  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 #: Rows that a program goes through: few where all are written, many where few are.
 _ROWS, _ROWS_OF_SOME = 4, 32
@@ -50,7 +50,7 @@ def take_weights(
     _launch(_parts_kernel, out, only, *given, CASH=cash is not None)
 
 
-def _launch(kernel: Any, out: Tensor, only: Tensor | None, *arguments: Any, **constants: bool) -> None:
+def _launch(kernel: JITFunction, out: Tensor, only: Tensor | None, *arguments: Tensor | int, **constants: bool) -> None:
     count, width = out.shape
     across = min(triton.next_power_of_2(width), _WIDEST)
     rows = _ROWS if only is None else _ROWS_OF_SOME
@@ -81,12 +81,12 @@ def _rows_here(count, only, ROWS: tl.constexpr, SOME: tl.constexpr):
 
 
 @triton.jit
-def _wanted(row, only, SOME: tl.constexpr):
+def _is_written(row, only, SOME: tl.constexpr):
     """Whether a row is to be written."""
-    wanted = row >= 0
+    written = row >= 0
     if SOME:
-        wanted = tl.load(only + row) != 0
-    return wanted
+        written = tl.load(only + row) != 0
+    return written
 
 
 @triton.jit
@@ -99,16 +99,16 @@ def _rows_kernel(
     most = width // 16 * 16
     here = columns < most
     rest = most + tl.arange(0, 16)
-    there = (rest < width) & (tl.program_id(1) == 0)
+    in_rest = (rest < width) & (tl.program_id(1) == 0)
     for index in range(_rows_here(count, only, ROWS, SOME)):
         row = tl.program_id(0).to(tl.int64) * ROWS + index
-        if _wanted(row, only, SOME):
+        if _is_written(row, only, SOME):
             first = table + (tl.load(bar + row) - back) * row_width
             place = out + row * stride
             numbers = tl.load(first + columns, mask=here, other=0.0)
             tl.store(place + columns, numbers.to(out.dtype.element_ty), mask=here)
-            numbers = tl.load(first + rest, mask=there, other=0.0)
-            tl.store(place + rest, numbers.to(out.dtype.element_ty), mask=there)
+            numbers = tl.load(first + rest, mask=in_rest, other=0.0)
+            tl.store(place + rest, numbers.to(out.dtype.element_ty), mask=in_rest)
 
 
 @triton.jit
@@ -121,7 +121,7 @@ def _columns_kernel(
     place = tl.load(chosen + columns, mask=here, other=0)
     for index in range(_rows_here(count, only, ROWS, SOME)):
         row = tl.program_id(0).to(tl.int64) * ROWS + index
-        if _wanted(row, only, SOME):
+        if _is_written(row, only, SOME):
             numbers = tl.load(table + tl.load(bar + row) * row_width + place, mask=here, other=0.0)
             tl.store(out + row * stride + columns, numbers.to(out.dtype.element_ty), mask=here)
 
@@ -135,7 +135,7 @@ def _growth_kernel(
     here = columns < width
     for index in range(_rows_here(count, only, ROWS, SOME)):
         row = tl.program_id(0).to(tl.int64) * ROWS + index
-        if _wanted(row, only, SOME):
+        if _is_written(row, only, SOME):
             numbers = tl.load(table + tl.load(bar + row) * row_width + columns, mask=here, other=0.0)
             base = tl.load(table + tl.load(start + row) * row_width + columns, mask=here, other=0.0)
             known = base > 0.0

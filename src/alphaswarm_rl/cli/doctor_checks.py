@@ -85,7 +85,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def _device() -> Iterator[Finding]:
-    from alphaswarm_rl.arrays.devices import resolve_device
+    from alphaswarm_rl.arrays.backend import resolve_device
     from alphaswarm_rl.runtime.fingerprints import machine_fingerprint
 
     found = machine_fingerprint(resolve_device("auto"))

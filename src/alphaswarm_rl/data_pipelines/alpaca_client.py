@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.core.errors import DataError, require
 from alphaswarm_rl.data_pipelines.remote import refuse_empty
-from alphaswarm_rl.market.calendar import moment
 
 _BARS = {
     "1m": (1, "Min"),

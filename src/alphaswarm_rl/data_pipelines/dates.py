@@ -10,7 +10,7 @@ from alphaswarm_rl.core.errors import DataError
 
 
 def _is_a_date(value: str) -> str:
-    from alphaswarm_rl.market.calendar import moment
+    from alphaswarm_rl.arrays.moments import moment
 
     try:
         moment(value)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import Moment, moment
 from alphaswarm_rl.core.errors import DataError, nearest
-from alphaswarm_rl.market.calendar import Moment, moment
 from alphaswarm_rl.market.panel import Array, MarketPanel
 from alphaswarm_rl.market.panel_columns import by_meaning, canonical
 from alphaswarm_rl.market.panel_frame import flat

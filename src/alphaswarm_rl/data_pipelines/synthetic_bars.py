@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.data_pipelines.synthetic_returns import Array, Scale, log_returns
-from alphaswarm_rl.market.calendar import moment
 from alphaswarm_rl.market.panel import MarketPanel
 
 if TYPE_CHECKING:

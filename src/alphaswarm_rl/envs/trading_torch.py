@@ -14,11 +14,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
-from alphaswarm_rl.arrays.backend_torch import TorchBackend
+from alphaswarm_rl.arrays.backend import torch_device
+from alphaswarm_rl.arrays.backend_torch import TorchBackend, float64_by_default
 from alphaswarm_rl.arrays.compiled_function import CompiledFunction
 from alphaswarm_rl.arrays.counter_rng_torch import seed_words, uniform
-from alphaswarm_rl.arrays.devices import torch_device
-from alphaswarm_rl.arrays.functions_torch import float64_by_default
 from alphaswarm_rl.core.contracts import EnvRequest, State, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.episodes import START_STREAM, check_identity, checked_request, checked_seed, matching
@@ -120,7 +119,7 @@ class TorchTradingEnv(VectorEnv[Tensor, Tensor, Tensor]):
         # Builders come after the step, and so do their arrays.
         shown = tuple(f"part{index}/" for index in self._builders)
         self._names = tuple(name for name in self._state if not name.startswith(shown))
-        self._run = CompiledFunction(self._advance, self.device, wanted=compile, name="The step of the environment")
+        self._run = CompiledFunction(self._advance, self.device, enabled=compile, name="The step of the environment")
         if self.device.type == "cuda" and self._run.compiles:
             from alphaswarm_rl.envs.step_graphs import StepGraphs
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.contracts import (
     AgentRequest,
     AnyVectorEnv,
@@ -29,7 +30,6 @@ from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.inference.frozen_refs import frozen_refs
 from alphaswarm_rl.inference.market_data import MarketData
 from alphaswarm_rl.ledger import RunRow
-from alphaswarm_rl.market.calendar import shown
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
 from alphaswarm_rl.spec.sections import TrainingSpec

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from alphaswarm_rl.arrays.devices import resolve_device
+from alphaswarm_rl.arrays.backend import resolve_device
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import CheckpointError, EnvError, RunError
 from alphaswarm_rl.core.seeding import derived_seed

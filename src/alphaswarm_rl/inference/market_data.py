@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import moment, shown
 from alphaswarm_rl.core.contracts import DataRequest, State
 from alphaswarm_rl.core.kinds import DataPipeline
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.market.calendar import moment, shown
 from alphaswarm_rl.market.panel import FEWEST_BARS, MarketPanel
 
 #: How many assets a notice names.

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake.catalog import Lake, explained, files_of
 from alphaswarm_rl.lake.segments import read_facts, spooled
 from alphaswarm_rl.lake.snapshots import around
 from alphaswarm_rl.lake.sweeping import Swept, known_files, listed, sweep
 from alphaswarm_rl.lake.tables import KINDS, Kind
-from alphaswarm_rl.market.calendar import moment
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.lake.catalog import Lake, explained
-from alphaswarm_rl.market.calendar import moment
 
 if TYPE_CHECKING:
     import pyarrow as pa

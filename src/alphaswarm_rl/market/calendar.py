@@ -1,49 +1,22 @@
-"""Moments and calendars: dates as UTC nanoseconds, the length of a bar, the number of bars in a year."""
+"""The calendar of bars: how long a bar is, how many make a year, when one is known."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
-from typing import Any
-
 import numpy as np
 
-from alphaswarm_rl.core.errors import DataError
-
-#: What a user may write for a moment. Text is ISO; without a zone it is UTC.
-Moment = str | date | np.datetime64
+from alphaswarm_rl.core.types import Array
 
 _DAY = 86_400.0
 _DAYS_PER_YEAR = 365.25
 _TRADING_DAYS = 252.0
-#: Years that nanoseconds in 64 bits hold; a date beyond them is beyond all data too.
-_FIRST_YEAR, _LAST_YEAR = 1678, 2261
 
 
-def moment(value: Moment) -> np.datetime64:
-    """The moment in UTC, in nanoseconds; a date is its midnight, and a time without a zone is UTC."""
-    if isinstance(value, np.datetime64):
-        exact: np.datetime64 = value.astype("datetime64[ns]")
-        return exact
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError as error:
-            raise DataError(f"the date {value!r}", "it is not a date in ISO form", "Write it as 2017-06-30.") from error
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.astimezone(UTC).replace(tzinfo=None)
-    if value.year < _FIRST_YEAR:
-        return np.datetime64(f"{_FIRST_YEAR}-01-01", "ns")
-    if value.year > _LAST_YEAR:
-        return np.datetime64(f"{_LAST_YEAR}-12-31", "ns")
-    return np.datetime64(value, "ns")
-
-
-def bar_seconds(timestamps: np.ndarray[Any, Any]) -> float:
+def bar_seconds(timestamps: Array) -> float:
     """The usual length of a bar in seconds: the median distance between two timestamps."""
     return float(np.median(np.diff(timestamps).astype(np.int64))) / 1e9
 
 
-def periods_per_year(timestamps: np.ndarray[Any, Any]) -> float:
+def periods_per_year(timestamps: Array) -> float:
     """How many bars a year has, judged by the timestamps alone.
 
     - Bars more than a day and a half apart: 365.25 days over their distance, rounded (weekly 52, monthly 12).
@@ -68,7 +41,7 @@ def periods_per_year(timestamps: np.ndarray[Any, Any]) -> float:
     return year if spacing > 0.5 * _DAY else year * per_day
 
 
-def known_at(timestamps: np.ndarray[Any, Any], seconds: float, stamp: str) -> np.ndarray[Any, Any]:
+def known_at(timestamps: Array, seconds: float, stamp: str) -> Array:
     """When everything about each bar is known: its close.
 
     Args:
@@ -84,9 +57,3 @@ def known_at(timestamps: np.ndarray[Any, Any], seconds: float, stamp: str) -> np
     ends = timestamps + np.timedelta64(round(seconds * 1e9), "ns")
     ends[:-1] = np.minimum(ends[:-1], timestamps[1:])
     return ends
-
-
-def shown(value: np.datetime64) -> str:
-    """The moment as text, without a time of day where it is midnight."""
-    text = str(value.astype("datetime64[s]"))
-    return text.removesuffix("T00:00:00")

@@ -10,8 +10,7 @@ import math
 
 import numpy as np
 
-from alphaswarm_rl.arrays.jit import njit, prange
-from alphaswarm_rl.arrays.prefetch import AHEAD, ask_for
+from alphaswarm_rl.arrays.jit import AHEAD, njit, prange, prefetch_row
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
 
 _ALL_BUT_SPARE = 1.0 - SPARE_CASH
@@ -131,8 +130,8 @@ def shares_rows(
     sizes = np.empty(assets)
     for i in range(first, last):
         if i + AHEAD < last:
-            ask_for(prices, time[i + AHEAD])
-            ask_for(tradable, time[i + AHEAD])
+            prefetch_row(prices, time[i + AHEAD])
+            prefetch_row(tradable, time[i + AHEAD])
         t = time[i]
         volumes = volume[t] if volume.size > 0 else worths
         _wishes(positions[i], orders[i], prices[t], tradable[t], volumes, rates, whole, wished)
@@ -287,7 +286,7 @@ def mark_rows(first, last, cash, positions, time, marks, numbers, maintenance, e
     rates = _rates(numbers)
     for i in range(first, last):
         if i + AHEAD < last:
-            ask_for(marks, time[i + AHEAD])
+            prefetch_row(marks, time[i + AHEAD])
         net, gross = _worth(positions[i], marks[time[i]])
         paid = rates.borrow * ((gross - net) / 2.0 + max(-cash[i], 0.0)) + rates.funding * net
         cash[i] -= paid

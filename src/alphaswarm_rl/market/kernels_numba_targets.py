@@ -11,8 +11,7 @@ import math
 
 import numpy as np
 
-from alphaswarm_rl.arrays.jit import njit, prange
-from alphaswarm_rl.arrays.prefetch import AHEAD, ask_for
+from alphaswarm_rl.arrays.jit import AHEAD, njit, prange, prefetch_row
 from alphaswarm_rl.market.costs import CostRates
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 
@@ -173,8 +172,8 @@ def weights_rows(
     moves = np.empty(assets, np.bool_)
     for i in range(first, last):
         if i + AHEAD < last:
-            ask_for(prices, time[i + AHEAD])
-            ask_for(tradable, time[i + AHEAD])
+            prefetch_row(prices, time[i + AHEAD])
+            prefetch_row(tradable, time[i + AHEAD])
         t = time[i]
         for j in range(assets):
             price[j] = prices[t, j]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import Moment, moment, shown
 from alphaswarm_rl.core.errors import DataError, nearest
-from alphaswarm_rl.market.calendar import Moment, known_at, moment, shown
+from alphaswarm_rl.market.calendar import known_at
 
 if TYPE_CHECKING:
     from alphaswarm_rl.market.panel_options import FrameOptions, PanelOptions

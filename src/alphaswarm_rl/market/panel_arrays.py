@@ -7,8 +7,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.errors import DataError, nearest
-from alphaswarm_rl.market.calendar import shown
 from alphaswarm_rl.market.panel import Array, MarketPanel
 from alphaswarm_rl.market.panel_build import DenseBars, assemble
 from alphaswarm_rl.market.panel_checks import Place, check_bars, check_names, check_times

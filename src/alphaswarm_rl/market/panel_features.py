@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.market.calendar import shown
 from alphaswarm_rl.market.panel import Array, MarketPanel
 
 

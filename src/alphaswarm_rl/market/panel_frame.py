@@ -12,8 +12,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.errors import DataError, nearest
-from alphaswarm_rl.market.calendar import shown
 from alphaswarm_rl.market.panel import Array, MarketPanel
 from alphaswarm_rl.market.panel_arrays import panel_from_arrays
 from alphaswarm_rl.market.panel_build import DenseBars, assemble

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from alphaswarm_rl.arrays.devices import resolve_device
+from alphaswarm_rl.arrays.backend import resolve_device
 from alphaswarm_rl.core.contracts import OpenStore
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.seeding import LARGEST_SEED

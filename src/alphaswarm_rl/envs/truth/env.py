@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+from alphaswarm_rl.arrays.backend import NUMPY_ARRAYS
 from alphaswarm_rl.arrays.counter_rng import uniform
-from alphaswarm_rl.arrays.functions_numpy import NUMPY_ARRAYS
 from alphaswarm_rl.core.contracts import EnvRequest, State, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.base import BaseRLEnv

@@ -15,10 +15,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
+from alphaswarm_rl.arrays.backend import torch_device
+from alphaswarm_rl.arrays.backend_torch import TorchArrays, float64_by_default
 from alphaswarm_rl.arrays.compiled_function import CompiledFunction
 from alphaswarm_rl.arrays.counter_rng_torch import block, seed_words
-from alphaswarm_rl.arrays.devices import torch_device
-from alphaswarm_rl.arrays.functions_torch import TorchArrays, float64_by_default
 from alphaswarm_rl.core.contracts import EnvRequest, State, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.envs.episodes import check_identity, checked_request, checked_seed, matching, refuse_window
@@ -64,7 +64,7 @@ class TorchTruthEnv(VectorEnv[Tensor, Tensor, Tensor]):
             self._state = {name: tensor.clone() for name, tensor in begun.items()}
         self._state["steps"] = torch.zeros_like(self._index)
         self._state["episodes"] = torch.full_like(self._index, -1)
-        self._run = CompiledFunction(self._advance, self.device, wanted=compile, name="The step of the environment")
+        self._run = CompiledFunction(self._advance, self.device, enabled=compile, name="The step of the environment")
         self._graphs: Any = None
         if self.device.type == "cuda" and self._run.compiles:
             from alphaswarm_rl.envs.step_graphs import StepGraphs

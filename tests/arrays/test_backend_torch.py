@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from alphaswarm_rl.arrays.backend import NUMPY_ARRAYS
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
-from alphaswarm_rl.arrays.backend_torch import TorchBackend
-from alphaswarm_rl.arrays.functions_numpy import NUMPY_ARRAYS
-from alphaswarm_rl.arrays.functions_torch import TorchArrays, float64_by_default
+from alphaswarm_rl.arrays.backend_torch import TorchArrays, TorchBackend, float64_by_default
 
 XP = TorchArrays("cpu")
 FLOATS = np.array([[-1.5, 0.25, 3.0], [2.5, -0.75, 0.5]])
