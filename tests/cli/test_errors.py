@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from alphaswarm_rl.cli import spec as spec_module
+from alphaswarm_rl.operations import specs as spec_module
 
 
 def test_an_error_names_thing_reason_and_remedy(rl):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from alphaswarm_rl.cli.results import give_result
+from alphaswarm_rl.cli.results import give_run
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.runtime import RunResult
 
@@ -123,7 +123,7 @@ def test_the_text_says_how_to_judge_the_best_model(rl, trained, tmp_path):
     out = io.StringIO()
     session = Session(out=out, flags={})
     for best in (trained["checkpoint"], str(tmp_path / "000000000128")):
-        give_result(session, RunResult(**{**trained, "best_checkpoint": best}))
+        give_run(session, RunResult(**{**trained, "best_checkpoint": best}))
     last, other = out.getvalue().split("\nrun ")
     assert _judged(last) == "last checkpoint, the best by validation"
     run = trained["run_id"][:8]

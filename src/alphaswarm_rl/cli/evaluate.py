@@ -1,16 +1,12 @@
-"""`rl evaluate`."""
+"""`rl evaluate` and `rl replay`."""
 
 from __future__ import annotations
 
 import click
 
-from alphaswarm_rl.cli.judging import Judging, judging_options, spec_arguments, stored_arguments
-from alphaswarm_rl.cli.results import give_result
+from alphaswarm_rl.cli.results import give_run, judging_options
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.core.errors import OptionError
-from alphaswarm_rl.operations.references import names_a_run
-from alphaswarm_rl.spec import load_spec
 
 
 @verb("evaluate")
@@ -45,56 +41,41 @@ def evaluate(
         end: First date after the window.
         strict: Whether changed components are refused.
     """
-    judging = Judging(checkpoint, start, end, strict)
-    if (run_or_spec is None) == (model_id is None):
-        raise OptionError("rl evaluate", "it judges one thing", "Give a run, a spec, or --model-id N.")
-    if model_id is not None:
-        _evaluate_model(session, model_id, judging)
-    elif names_a_run(str(run_or_spec)):
-        _evaluate_run(session, str(run_or_spec), judging)
-    else:
-        _evaluate_spec(session, str(run_or_spec), judging)
+    from alphaswarm_rl.operations.evaluate import EvaluateRequest, evaluate
 
-
-def _evaluate_model(session: Session, model_id: int, judging: Judging) -> None:
-    if judging.checkpoint is not None:
-        raise OptionError("options --model-id and --checkpoint", "each names a policy", "Give one of them.")
-    arguments, sources = stored_arguments(session)
-    window, settings = judging.window, session.settings
-
-    from alphaswarm_rl.runtime.model_evaluation import evaluate_model
-
-    result, validation = evaluate_model(
-        model_id, settings, overrides=sources, window=window, strict=judging.strict, **arguments
+    request = EvaluateRequest(
+        run_or_spec,
+        model_id,
+        checkpoint=checkpoint,
+        start=start,
+        end=end,
+        strict=strict,
+        options=session.flags,
     )
-    failed = [] if validation is None else [check for check in validation.checks if not check.passed]
-    give_result(
-        session,
-        result,
-        model_id=model_id,
-        validated=None if validation is None else validation.passed,
-        profile=None if validation is None else validation.profile,
-        gates_failed={check.gate: check.reason for check in failed},
-    )
+    result = evaluate(session.settings, request, **session.caller)
+    give_run(session, result.run, None if result.model is None else vars(result.model))
 
 
-def _evaluate_run(session: Session, run: str, judging: Judging) -> None:
-    arguments, sources = stored_arguments(session)
-    window, settings = judging.window, session.settings
+@verb("replay")
+@click.argument("run")
+@judging_options
+def replay(
+    session: Session, run: str, checkpoint: str | None, start: str | None, end: str | None, strict: bool
+) -> None:
+    """Feed a run's policy another window or seed, under its pinned version.
 
-    from alphaswarm_rl.runtime import RLRuntime
+    RUN is a run's id, the beginning of it, or latest: the newest that has a policy. The new run has it as its parent
+    and the same version.
 
-    runtime = RLRuntime.from_run(run, settings, overrides=sources, verb="evaluate")
-    result = runtime.evaluate(checkpoint=judging.checkpoint, window=window, strict=judging.strict, **arguments)
-    give_result(session, result)
+    Args:
+        session: This call.
+        run: The run whose policy is replayed.
+        checkpoint: `best`, a step or a folder.
+        start: First date of the window.
+        end: First date after the window.
+        strict: Whether changed components are refused.
+    """
+    from alphaswarm_rl.operations.evaluate import ReplayRequest, replay
 
-
-def _evaluate_spec(session: Session, reference: str, judging: Judging) -> None:
-    effective, arguments, sources = spec_arguments(session, load_spec(reference))
-    window, settings = judging.window, session.settings
-
-    from alphaswarm_rl.runtime import RLRuntime
-
-    runtime = RLRuntime(effective.spec, settings, overrides=sources)
-    result = runtime.evaluate(checkpoint=judging.checkpoint, window=window, strict=judging.strict, **arguments)
-    give_result(session, result)
+    request = ReplayRequest(run, checkpoint=checkpoint, start=start, end=end, strict=strict, options=session.flags)
+    give_run(session, replay(session.settings, request, **session.caller))

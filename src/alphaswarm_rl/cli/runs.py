@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alphaswarm_rl.cli.results import PORTFOLIO_METRICS, dates
 from alphaswarm_rl.cli.runs_events import events
 from alphaswarm_rl.cli.runs_export import export
 from alphaswarm_rl.cli.runs_removal import gc, rm
@@ -14,6 +13,8 @@ from alphaswarm_rl.cli.runs_steps import actions, equity, rewards, trajectories
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns, pairs, shown
 from alphaswarm_rl.cli.verb import verb
+from alphaswarm_rl.operations.run_summary import PORTFOLIO_METRICS
+from alphaswarm_rl.operations.run_summary import window_text as dates
 
 if TYPE_CHECKING:
     from alphaswarm_rl.ledger import RunRow

@@ -9,17 +9,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypedDict
 
 import click
 
 from alphaswarm_rl.cli.text import as_json_text, event_lines
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.operations.events import Event
+    from alphaswarm_rl.operations.events import Event, Listener
     from alphaswarm_rl.settings import Settings
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+
+
+class Caller(TypedDict):
+    """What a command hands to an operation beside its request."""
+
+    environ: Mapping[str, str]
+    listen: Listener
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,11 @@ class Session:
     def load_settings(self) -> Settings:
         """The settings, for operations that may do without."""
         return self.settings
+
+    @property
+    def caller(self) -> Caller:
+        """The environment variables, and the terminal that hears of what goes on."""
+        return {"environ": os.environ, "listen": self.listen}
 
     @property
     def has_terminal(self) -> bool:

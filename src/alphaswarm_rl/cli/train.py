@@ -1,17 +1,12 @@
-"""`rl train`."""
+"""`rl train` and `rl resume`."""
 
 from __future__ import annotations
 
-import os
-import sys
-
 import click
 
-from alphaswarm_rl.cli.results import give_result, say_spec
+from alphaswarm_rl.cli.results import give_run
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.options import effective_spec
-from alphaswarm_rl.spec import load_spec
 
 
 @verb("train")
@@ -26,11 +21,25 @@ def train(session: Session, spec: str | None) -> None:
         session: This call.
         spec: The YAML file or the preset.
     """
-    settings = session.settings
-    effective = effective_spec(None if spec is None else load_spec(spec), session.flags, os.environ)
-    say_spec(session, effective)
+    from alphaswarm_rl.operations.train import TrainRequest, train
 
-    from alphaswarm_rl.runtime import RLRuntime
+    request = TrainRequest(spec, session.flags)
+    give_run(session, train(session.settings, request, progress=session.has_terminal, **session.caller))
 
-    runtime = RLRuntime(effective.spec, settings, overrides=effective.sources, progress=sys.stderr.isatty())
-    give_result(session, runtime.train(seed="random" if effective.draws_seed else None))
+
+@verb("resume")
+@click.argument("run")
+def resume(session: Session, run: str) -> None:
+    """Go on with an interrupted, halted or failed training run.
+
+    RUN is a run's id, the beginning of it, or latest: the newest that can go on. It goes on in its own row, from its
+    last checkpoint, under its stored version and seed.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest: the newest that can go on.
+    """
+    from alphaswarm_rl.operations.train import ResumeRequest, resume
+
+    request = ResumeRequest(run, session.flags)
+    give_run(session, resume(session.settings, request, progress=session.has_terminal, **session.caller))

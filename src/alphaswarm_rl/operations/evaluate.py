@@ -1,0 +1,191 @@
+"""Judging a policy: of a run, of a spec or of a registered model; and replaying a run's on another window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter, ValidationError
+
+from alphaswarm_rl.core.errors import OptionError
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.operations.events import Listener, ignore
+from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.operations.overrides import NO_VARIABLES, resolve_arguments, resolve_both
+from alphaswarm_rl.operations.references import names_a_run
+from alphaswarm_rl.runtime.result import RunResult
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import load_spec
+from alphaswarm_rl.spec.sections import IsoDate
+
+_DATE = TypeAdapter(IsoDate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """How a policy is judged.
+
+    Attributes:
+        checkpoint: `best`, a step or a folder; None takes the run's last.
+        start: First date of the window; None takes the version's.
+        end: First date after the window; None takes the version's.
+        strict: Whether components that changed since the version was stored are refused.
+        options: Options of the table by key; of the spec's, a stored version takes seed, episodes and deterministic.
+    """
+
+    checkpoint: str | None = None
+    start: str | None = None
+    end: str | None = None
+    strict: bool = False
+    options: JsonMapping = field(default_factory=dict)
+
+    @property
+    def window(self) -> Window | None:
+        """The window that the dates mean; None when none was given."""
+        return Window(_date("--start", self.start), _date("--end", self.end)) or None
+
+
+@dataclass(frozen=True)
+class EvaluateRequest(Judging):
+    """What is judged: exactly one of the two.
+
+    Attributes:
+        target: A run, a YAML file or the name of a preset.
+        model_id: A model of the registry.
+    """
+
+    target: str | None = None
+    model_id: int | None = None
+
+
+@dataclass(frozen=True)
+class ReplayRequest(Judging):
+    """Whose policy is replayed.
+
+    Attributes:
+        run: The run: its id, the beginning of it, or latest.
+    """
+
+    run: str
+
+
+@dataclass(frozen=True)
+class ModelVerdict:
+    """What the gates said of a model after its new evaluation; null where the run was halted before it knew anything.
+
+    Attributes:
+        model_id: The model.
+        validated: Whether it passed.
+        profile: Which gates it had to pass.
+        gates_failed: Why not, by gate.
+    """
+
+    model_id: int
+    validated: bool | None = None
+    profile: str | None = None
+    gates_failed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EvaluateResult:
+    """The run that judged, and for a model of the registry what its gates said."""
+
+    run: RunResult
+    model: ModelVerdict | None = None
+
+    def as_dict(self) -> JsonObject:
+        """Both in one document."""
+        return {**self.run.as_dict(), **({} if self.model is None else vars(self.model))}
+
+
+@operation("evaluate", changes=True)
+def evaluate(
+    settings: Settings,
+    request: EvaluateRequest,
+    *,
+    environ: Mapping[str, str] = NO_VARIABLES,
+    listen: Listener = ignore,
+) -> EvaluateResult:
+    """Judges a run's policy, a spec's or a model's on the evaluation window.
+
+    Args:
+        settings: Where it runs.
+        request: What is judged, and how.
+        environ: Environment variables that may change a spec, or the arguments of the run.
+        listen: Hears what changed, and notices.
+    """
+    if (request.target is None) == (request.model_id is None):
+        raise OptionError("rl evaluate", "it judges one thing", "Give a run, a spec, or --model-id N.")
+    if request.model_id is not None:
+        return _evaluate_model(settings, request.model_id, request, environ, listen)
+
+    if request.target is not None and names_a_run(request.target):
+        overrides, window = resolve_arguments(request.options, environ, listen), request.window
+
+        from alphaswarm_rl.runtime import RLRuntime
+
+        runtime = RLRuntime.from_run(request.target, settings, overrides=overrides.sources, verb="evaluate")
+    else:
+        spec, overrides = resolve_both(load_spec(request.target or ""), request.options, environ, listen)
+        window = request.window
+
+        from alphaswarm_rl.runtime import RLRuntime
+
+        runtime = RLRuntime(spec, settings, overrides=overrides.sources)
+    return EvaluateResult(
+        runtime.evaluate(checkpoint=request.checkpoint, window=window, strict=request.strict, **overrides.arguments)
+    )
+
+
+@operation("replay", changes=True)
+def replay(
+    settings: Settings,
+    request: ReplayRequest,
+    *,
+    environ: Mapping[str, str] = NO_VARIABLES,
+    listen: Listener = ignore,
+) -> RunResult:
+    """Feeds a run's policy another window or seed, under its pinned version, in a new run that has it as its parent.
+
+    Args:
+        settings: Where it runs.
+        request: Whose policy, and how.
+        environ: Environment variables that may be arguments of the run.
+        listen: Hears the arguments, and notices.
+    """
+    overrides, window = resolve_arguments(request.options, environ, listen), request.window
+
+    from alphaswarm_rl.runtime import RLRuntime
+
+    runtime = RLRuntime.from_run(request.run, settings, overrides=overrides.sources, verb="replay")
+    return runtime.replay(window, checkpoint=request.checkpoint, strict=request.strict, **overrides.arguments)
+
+
+def _evaluate_model(
+    settings: Settings, model_id: int, judging: Judging, environ: Mapping[str, str], listen: Listener
+) -> EvaluateResult:
+    if judging.checkpoint is not None:
+        raise OptionError("options --model-id and --checkpoint", "each names a policy", "Give one of them.")
+    overrides, window = resolve_arguments(judging.options, environ, listen), judging.window
+
+    from alphaswarm_rl.runtime.model_evaluation import evaluate_model
+
+    run, validation = evaluate_model(
+        model_id, settings, overrides=overrides.sources, window=window, strict=judging.strict, **overrides.arguments
+    )
+    if validation is None:
+        return EvaluateResult(run, ModelVerdict(model_id))
+    failed = {check.gate: check.reason for check in validation.checks if not check.passed}
+    return EvaluateResult(run, ModelVerdict(model_id, validation.passed, validation.profile, failed))
+
+
+def _date(flag: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return _DATE.validate_python(text)
+    except ValidationError as error:
+        raise OptionError(
+            f"option {flag} {text!r}", "it is not an ISO date", "Write one such as 2024-01-31."
+        ) from error

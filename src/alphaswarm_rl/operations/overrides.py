@@ -1,0 +1,96 @@
+"""What a caller changes of a run: options of the table, and environment variables where the caller has any.
+
+A request carries options by their keys. Those of the spec change it before it is hashed; seed, episodes and
+deterministic may be arguments of one run instead, which change no version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypedDict, cast
+
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.operations.events import ArgumentsResolved, Listener, Notice, SpecResolved
+from alphaswarm_rl.options.resolve import (
+    RUN_ARGUMENTS,
+    EffectiveSpec,
+    RunArgument,
+    RunArguments,
+    effective_spec,
+    run_arguments,
+)
+from alphaswarm_rl.options.table import BY_KEY
+from alphaswarm_rl.spec import RLExperimentSpec
+
+#: A caller without environment variables of its own.
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+class Arguments(TypedDict, total=False):
+    """Arguments of one run of a version; those that nobody gave are left to the run, or to its version."""
+
+    seed: int | str | None
+    episodes: int
+    deterministic: bool
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Arguments of one run, and where they come from by name as `{"value": ..., "source": ...}`."""
+
+    arguments: Arguments
+    sources: JsonObject = field(default_factory=dict)
+
+
+def resolve_spec(
+    base: RLExperimentSpec | None, options: JsonMapping, environ: Mapping[str, str], listen: Listener
+) -> EffectiveSpec:
+    """The spec that is run, after every override; None starts from the options' defaults."""
+    effective = effective_spec(base, options, environ)
+    listen(SpecResolved(effective.spec.slug, effective.spec.spec_hash, effective.sources))
+    for notice in effective.notices:
+        listen(Notice(notice))
+    return effective
+
+
+def resolve_arguments(
+    options: JsonMapping,
+    environ: Mapping[str, str],
+    listen: Listener,
+    allowed: Collection[RunArgument] = tuple(RUN_ARGUMENTS),
+) -> Overrides:
+    """The arguments of a run of a stored version, which alone says the rest; other options of the spec are refused."""
+    found = run_arguments(options, environ, allowed)
+    for notice in found.notices:
+        listen(Notice(notice))
+    return _announced(found, listen)
+
+
+def resolve_both(
+    base: RLExperimentSpec, options: JsonMapping, environ: Mapping[str, str], listen: Listener
+) -> tuple[RLExperimentSpec, Overrides]:
+    """The spec with its overrides, and apart from it the arguments of its run; the sources are those of both."""
+    keys = set(RUN_ARGUMENTS.values())
+    names = {name for key in keys for name in BY_KEY[key].env_names}
+    found = run_arguments(_only(options, keys), _only(environ, names))
+    effective = resolve_spec(base, _without(options, keys), _without(environ, names), listen)
+    overrides = _announced(found, listen)
+    return effective.spec, Overrides(overrides.arguments, {**effective.sources, **overrides.sources})
+
+
+def _announced(found: RunArguments, listen: Listener) -> Overrides:
+    sources: JsonObject = {}
+    for name, value in found.values.items():
+        sources[name] = {"value": value, "source": found.sources[name]}
+    listen(ArgumentsResolved(sources))
+    return Overrides(cast(Arguments, dict(found.values)), sources)
+
+
+def _only(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _without(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if name not in names}
