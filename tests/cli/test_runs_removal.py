@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from alphaswarm_rl.cli import runs_removal
+from alphaswarm_rl.cli import runs as command
 from alphaswarm_rl.models import ModelRegistry
 from alphaswarm_rl.settings import Settings
 from tests.models.samples import evaluation
@@ -109,7 +109,7 @@ def meanwhile(monkeypatch):
     """Lets something happen while the question waits for its answer."""
 
     def set_up(happens):
-        monkeypatch.setattr(runs_removal, "_confirm", lambda question, *, yes: happens())
+        monkeypatch.setattr(command, "confirm", lambda question, *, yes: happens())
 
     return set_up
 

@@ -19,7 +19,9 @@ ENTRIES = {
     "eval": Entry(
         f"{_HERE}.evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window.", "evaluate"
     ),
-    "replay": Entry(f"{_HERE}.evaluate:replay", "Feed a run's policy another window or seed, under its pinned version."),
+    "replay": Entry(
+        f"{_HERE}.evaluate:replay", "Feed a run's policy another window or seed, under its pinned version."
+    ),
     "resume": Entry(f"{_HERE}.train:resume", "Go on with an interrupted, halted or failed training run."),
     "tune": Entry(f"{_HERE}.tune:tune", "Search a spec's hyper-parameters; every trial is an ordinary run."),
     "infer": Entry(f"{_HERE}.infer:infer", "Answer observations with a trained policy, one JSON line each."),

@@ -1,69 +1,31 @@
-"""`rl runs`: looking at runs."""
+"""`rl runs`: looking at runs, and removing their files."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from alphaswarm_rl.cli.runs_events import events
-from alphaswarm_rl.cli.runs_export import export
-from alphaswarm_rl.cli.runs_removal import gc, rm
-from alphaswarm_rl.cli.runs_steps import actions, equity, rewards, trajectories
+from alphaswarm_rl.cli.run_tables import event_line, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.text import columns, pairs, shown
+from alphaswarm_rl.cli.text import as_json_line, columns, size
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.operations.run_summary import PORTFOLIO_METRICS
-from alphaswarm_rl.operations.run_summary import window_text as dates
+from alphaswarm_rl.core.errors import OptionError
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.ledger import RunRow
+    from alphaswarm_rl.operations.run_steps import Phase, StepQuery, Steps
 
-#: Columns that are shown in their own way, or say nothing to people.
-_ELSEWHERE = (
-    "result_summary",
-    "overrides",
-    "notices",
-    "code_fingerprint",
-    "machine",
-    "process_start",
-    "spec_id",
-    "window_end",
-)
-#: What a run's own window is called; what it was judged on stands beside the metrics.
-_OWN_WINDOW = {"train": "training_window", "evaluate": "evaluation_window", "replay": "replay_window"}
-
-#: Columns of the table of evaluations, by their titles; those of accounts only where there are any.
-_EVALUATIONS = {
-    "PHASE": "phase",
-    "STEPS": "timesteps",
-    "EPISODES": "episodes",
-    "MEAN REWARD": "mean_reward",
-    "STD": "std_reward",
-    "MEAN LENGTH": "mean_length",
-    "IN SAMPLE": "in_sample",
-}
-#: Columns of the list of runs that are left out where no run has them.
-_WHERE_ANY = ("REWARD", "WINDOW", "RETURN", "SHARPE", "NAME")
-_SHORT_ID = 8
-_DAY = len("2024-01-31")
-_IN_SAMPLE = "*"
-_ACCOUNTS = {"TOTAL RETURN": "total_return", "SHARPE": "sharpe", "MAX DRAWDOWN": "max_drawdown"}
+_PHASES = ("train", "validation", "evaluate", "replay", "paper")
 
 
 @click.group()
 def runs() -> None:
     """List, show, follow, export and remove runs."""
-
-
-runs.add_command(events)
-runs.add_command(equity)
-runs.add_command(rewards)
-runs.add_command(actions)
-runs.add_command(trajectories)
-runs.add_command(export)
-runs.add_command(rm)
-runs.add_command(gc)
 
 
 @verb("runs.list", group=runs)
@@ -85,11 +47,10 @@ def list_runs(
         limit: At most that many.
         removed: Whether removed runs are listed too.
     """
-    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.operations.runs import ListRuns, list_runs
 
-    with Ledger.open(session.settings) as ledger:
-        found = ledger.runs(status, target, slug, limit, include_removed=removed)
-    session.answer([row.as_dict() for row in found], _table(found) if found else ["there are no such runs"])
+    found = list_runs(session.settings, ListRuns(status, target, slug, limit, removed)).runs
+    session.answer(found, run_table(found) if found else ["there are no such runs"])
 
 
 @verb("runs.show", group=runs)
@@ -101,101 +62,197 @@ def show(session: Session, run: str) -> None:
         session: This call.
         run: The run's id, the beginning of it, or latest.
     """
-    from alphaswarm_rl.inference.checkpoints import CheckpointStore
-    from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.operations.runs import NamedRun, show_run
 
-    settings = session.settings
-    with Ledger.open(settings) as ledger:
-        row = ledger.run(run)
-        version = ledger.version(row.version_id)
-        evaluations = ledger.evaluations(row.id)
-        children = ledger.children(row.id)
-    kept = CheckpointStore(settings.models_path).steps(row.id)
-    document = {
-        "run": row.as_dict(),
-        "spec": {
-            "slug": row.family,
-            "version": version.version,
-            "version_id": version.id,
-            "spec_hash": version.spec_hash,
-        },
-        "evaluations": [evaluation.as_dict() for evaluation in evaluations],
-        "checkpoints": [{"timesteps": step, "path": path} for step, path in kept.items()],
-        "children": [child.id for child in children],
-    }
-    session.answer(document, _lines(row, document, evaluations))
+    result = show_run(session.settings, NamedRun(run))
+    session.answer(result, run_lines(result))
 
 
-def _table(found: list[RunRow]) -> list[str]:
-    """The runs, one short line each; columns that no run fills are left out."""
-    rows = [
-        {
-            "RUN": row.id[:_SHORT_ID],
-            "SPEC": row.family,
-            "TARGET": row.target,
-            "STATUS": _status(row),
-            "SEED": row.seed,
-            "STEPS": row.timesteps,
-            "REWARD": _number(row.mean_reward, ".4g"),
-            "WINDOW": _short_window(row),
-            "RETURN": _number(row.total_return, ".4f"),
-            "SHARPE": _number(row.sharpe, ".2f"),
-            "STARTED": None if row.started_at is None else f"{row.started_at:%m-%d %H:%M}",
-            "NAME": row.name,
-        }
-        for row in found
-    ]
-    titles = [title for title in rows[0] if title not in _WHERE_ANY or any(row[title] is not None for row in rows)]
-    lines = columns(titles, [[row[title] for title in titles] for row in rows])
-    in_sample = any((row["WINDOW"] or "").endswith(_IN_SAMPLE) for row in rows)
-    return [*lines, "", f"{_IN_SAMPLE} in sample: bars of training or validation are in it"] if in_sample else lines
+@verb("runs.events", group=runs)
+@click.argument("run")
+@click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Only events behind that number.")
+@click.option("--follow", is_flag=True, help="Go on until the run ends.")
+def events(session: Session, run: str, after: int, follow: bool) -> None:
+    """Show a run's events in their order.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest.
+        after: Only events behind that number.
+        follow: Whether to wait for more until the run ends.
+    """
+    from alphaswarm_rl.operations.runs import RunEvents, run_events
+
+    found = run_events(session.settings, RunEvents(run, after, follow))
+    if not session.as_json:
+        for event in found:
+            session.write(event_line(event))
+        return
+    # One document, and yet every event is there as soon as it happened.
+    session.write("[", newline=False)
+    for number, event in enumerate(found):
+        session.write(f"{',' if number else ''}\n  {as_json_line(event)}", newline=False)
+    session.write("\n]")
 
 
-def _short_window(row: RunRow) -> str | None:
-    """The days that were judged, with a mark where they are in sample."""
-    start, end = ((row.result_summary or {}).get(name) for name in ("window_start", "window_end"))
-    if start is None and end is None:
-        return None
-    days = "..".join("" if date is None else date[:_DAY] for date in (start, end))
-    return f"{days}{_IN_SAMPLE if row.in_sample else ''}"
+def _step_command(function: Callable[[Session, StepQuery], None]) -> Callable[..., None]:
+    """Adds the run and the options that choose among its steps, which are handed on as one query."""
+
+    @functools.wraps(function)
+    def call(
+        session: Session, run: str, phase: Phase | None, episode: int | None, env_idx: int | None, limit: int
+    ) -> None:
+        from alphaswarm_rl.operations.run_steps import StepQuery
+
+        function(session, StepQuery(run, phase, episode, env_idx, limit))
+
+    whole = click.IntRange(min=0)
+    for decorate in (
+        click.option(
+            "--limit",
+            type=click.IntRange(min=1),
+            default=1000,
+            show_default=True,
+            metavar="N",
+            help="Show at most N rows.",
+        ),
+        click.option("--env-idx", type=whole, metavar="I", help="Only that environment, counted from 0."),
+        click.option("--episode", type=whole, metavar="N", help="Only that episode, counted from 0."),
+        click.option("--phase", type=click.Choice(_PHASES), help="Only steps of that phase."),
+        click.argument("run"),
+    ):
+        call = decorate(call)
+    return call
 
 
-def _number(value: float | None, form: str) -> str | None:
-    return None if value is None else format(value, form)
+@verb("runs.equity", group=runs)
+@_step_command
+def equity(session: Session, query: StepQuery) -> None:
+    """Show a run's account, step by step: value, drawdown, cash."""
+    from alphaswarm_rl.operations.run_steps import equity
+
+    _show_steps(session, equity(session.settings, query))
 
 
-def _lines(row: RunRow, document: dict[str, Any], evaluations: list[Any]) -> list[str]:
-    spec = document["spec"]
-    known = {}
-    for name, value in vars(row).items():
-        if name == "window_start":
-            known[_OWN_WINDOW.get(row.target, "window")] = dates(vars(row))
-            known["judged_on"] = dates(row.result_summary or {})
-        elif name not in _ELSEWHERE:
-            known[name] = value
-    account = {name: row.result_summary[name] for name in PORTFOLIO_METRICS if name in (row.result_summary or {})}
-    known = {name: value for name, value in known.items() if name not in account}
-    title = f"{spec['slug']} version {spec['version']}"
-    lines = pairs({"spec": title, **known, **account, "children": document["children"]})
-    lines += [f"override  {path} = {shown(item['value'])} ({item['source']})" for path, item in row.overrides.items()]
-    lines += [f"notice  {notice}" for notice in row.notices]
-    if evaluations:
-        lines += ["", "evaluations:"]
-        shown_columns = dict(_EVALUATIONS)
-        if any(item.total_return is not None for item in evaluations):
-            shown_columns |= _ACCOUNTS
-        titles = tuple(shown_columns)
-        table = [tuple(getattr(item, name) for name in shown_columns.values()) for item in evaluations]
-        windows = [dates(item.metrics) for item in evaluations]
-        if any(windows):
-            titles = (titles[0], "WINDOW", *titles[1:])
-            table = [(row[0], window, *row[1:]) for row, window in zip(table, windows, strict=True)]
-        lines += columns(titles, table)
-    if document["checkpoints"]:
-        lines += ["", "checkpoints kept:"]
-        lines += columns(("STEP", "FOLDER"), [(item["timesteps"], item["path"]) for item in document["checkpoints"]])
-    return lines
+@verb("runs.rewards", group=runs)
+@_step_command
+def rewards(session: Session, query: StepQuery) -> None:
+    """Show what each term gave to a run's rewards, step by step."""
+    from alphaswarm_rl.operations.run_steps import rewards
+
+    _show_steps(session, rewards(session.settings, query))
 
 
-def _status(row: RunRow) -> str:
-    return row.status if row.removed_at is None else f"{row.status} (removed)"
+@verb("runs.actions", group=runs)
+@_step_command
+def actions(session: Session, query: StepQuery) -> None:
+    """Show a run's actions, step by step, one row per component."""
+    from alphaswarm_rl.operations.run_steps import actions
+
+    _show_steps(session, actions(session.settings, query))
+
+
+@verb("runs.trajectories", group=runs)
+@_step_command
+def trajectories(session: Session, query: StepQuery) -> None:
+    """Show a run's steps: action, reward, and how each ended."""
+    from alphaswarm_rl.operations.run_steps import trajectories
+
+    _show_steps(session, trajectories(session.settings, query))
+
+
+@verb("runs.export", group=runs)
+@click.argument("run")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new or empty folder.")
+def export(session: Session, run: str, out: Path) -> None:
+    """Write everything the ledger knows of a run into a folder.
+
+    The files are run.json, spec.yaml, events.jsonl, evaluations.json and episodes.csv.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest.
+        out: The folder.
+    """
+    from alphaswarm_rl.operations.runs import ExportRun, export_run
+
+    result = export_run(session.settings, ExportRun(run, out))
+    session.answer(result, [str(out / name) for name in result.files])
+
+
+@verb("runs.rm", group=runs)
+@click.argument("run")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint, or a model is deployed.")
+def rm(session: Session, run: str, yes: bool, force: bool) -> None:
+    """Remove a run's files and recorded steps; its row stays, marked removed.
+
+    Its steps leave their tables at once, and the disk with rl lake expire and rl lake sweep.
+
+    A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from, or one with a
+    model that is in production or was before the present one, is aliased, protected, or the parent of another. Its
+    models are archived.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest.
+        yes: Whether nobody is asked.
+        force: Whether runs that stand on its checkpoint, and deployed models, do not count.
+    """
+    from alphaswarm_rl.operations.run_removal import RemoveRun, remove_run
+
+    result = remove_run(session.settings, RemoveRun(run, force), confirm=partial(confirm, yes=yes))
+    session.answer(
+        {"run_id": result.run_id, "removed": True, "freed_bytes": result.freed_bytes},
+        [f"removed run {result.run_id}, {size(result.freed_bytes)} freed; its row stays"],
+    )
+
+
+@verb("runs.gc", group=runs)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def gc(session: Session, dry_run: bool, yes: bool) -> None:
+    """Remove half-written checkpoints, and those of removed and unknown runs.
+
+    Checkpoints stay of models that are in production or were before the present one, are aliased, protected, or the
+    parent of one that stays; other models of theirs are archived.
+
+    Args:
+        session: This call.
+        dry_run: Whether nothing is deleted.
+        yes: Whether nobody is asked.
+    """
+    from alphaswarm_rl.operations.run_removal import CollectGarbage, collect_garbage
+
+    result = collect_garbage(session.settings, CollectGarbage(dry_run), confirm=partial(confirm, yes=yes))
+    lines = columns(("FOLDER", "WHY", "SIZE"), [(item.path, item.why, size(item.bytes)) for item in result.folders])
+    verdict = f"{'would free' if dry_run else 'freed'} {size(result.bytes)}"
+    document = {"dry_run": dry_run, "bytes": result.bytes, "folders": result.folders}
+    session.answer(document, [*(lines if result.folders else []), verdict])
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Asks whoever is at the terminal; ends the command where the answer is no, or nobody can be asked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise OptionError("this removal", "nobody can be asked: stdin is not a terminal", "Give --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def _show_steps(session: Session, result: Steps) -> None:
+    if result.undelivered:
+        session.notice(f"{result.undelivered} segments are not in the tables yet: rl lake commit")
+    if result.more:
+        session.notice(f"there are more rows than the {len(result.rows)} shown here: --limit")
+    rows = [dict(zip(result.columns, values, strict=True)) for values in result.rows]
+    document = {"run_id": result.run_id, "rows": rows, "more": result.more, "undelivered": result.undelivered}
+    none = f"there are no such rows: {result.why_empty}"
+    session.answer(document, [none] if result.why_empty else _step_table(result.columns, result.rows))
+
+
+def _step_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """The rows; columns that are null in all of them are left out."""
+    filled = [index for index in range(len(names)) if any(row[index] is not None for row in rows)]
+    titles = [names[index].upper().replace("_", " ") for index in filled]
+    return columns(titles, [[row[index] for index in filled] for row in rows])

@@ -1,0 +1,129 @@
+"""How runs and their events look as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from alphaswarm_rl.cli.text import columns, pairs, shown
+from alphaswarm_rl.operations.run_summary import PORTFOLIO_METRICS, window_text
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, RunDetails, RunRow
+
+#: Columns of a run that are shown in their own way, or say nothing to people.
+_ELSEWHERE = (
+    "result_summary",
+    "overrides",
+    "notices",
+    "code_fingerprint",
+    "machine",
+    "process_start",
+    "spec_id",
+    "window_end",
+)
+#: What a run's own window is called; what it was judged on stands beside the metrics.
+_OWN_WINDOW = {"train": "training_window", "evaluate": "evaluation_window", "replay": "replay_window"}
+
+#: Columns of the table of evaluations, by their titles; those of accounts only where there are any.
+_EVALUATIONS = {
+    "PHASE": "phase",
+    "WINDOW": "window",
+    "STEPS": "timesteps",
+    "EPISODES": "episodes",
+    "MEAN REWARD": "mean_reward",
+    "STD": "std_reward",
+    "MEAN LENGTH": "mean_length",
+    "IN SAMPLE": "in_sample",
+}
+_ACCOUNTS = {"TOTAL RETURN": "total_return", "SHARPE": "sharpe", "MAX DRAWDOWN": "max_drawdown"}
+#: Columns of the list of runs that are left out where no run has them.
+_WHERE_ANY = ("REWARD", "WINDOW", "RETURN", "SHARPE", "NAME")
+_SHORT_ID = 8
+_DAY = len("2024-01-31")
+_IN_SAMPLE = "*"
+
+
+def run_table(runs: Sequence[RunRow]) -> list[str]:
+    """The runs, one short line each; columns that no run fills are left out."""
+    rows: list[dict[str, object]] = [
+        {
+            "RUN": run.id[:_SHORT_ID],
+            "SPEC": run.family,
+            "TARGET": run.target,
+            "STATUS": run.status if run.removed_at is None else f"{run.status} (removed)",
+            "SEED": run.seed,
+            "STEPS": run.timesteps,
+            "REWARD": _number(run.mean_reward, ".4g"),
+            "WINDOW": _judged_days(run),
+            "RETURN": _number(run.total_return, ".4f"),
+            "SHARPE": _number(run.sharpe, ".2f"),
+            "STARTED": None if run.started_at is None else f"{run.started_at:%m-%d %H:%M}",
+            "NAME": run.name,
+        }
+        for run in runs
+    ]
+    titles = [title for title in rows[0] if title not in _WHERE_ANY or any(row[title] is not None for row in rows)]
+    lines = columns(titles, [[row[title] for title in titles] for row in rows])
+    if any((_judged_days(run) or "").endswith(_IN_SAMPLE) for run in runs):
+        lines += ["", f"{_IN_SAMPLE} in sample: bars of training or validation are in it"]
+    return lines
+
+
+def run_lines(details: RunDetails) -> list[str]:
+    """Everything about one run: names and values, overrides, notices, evaluations, checkpoints."""
+    run = details.run
+    lines = pairs(_values(details))
+    lines += [f"override  {path} = {shown(item['value'])} ({item['source']})" for path, item in run.overrides.items()]
+    lines += [f"notice  {notice}" for notice in run.notices]
+    if details.evaluations:
+        lines += ["", "evaluations:", *_evaluation_table(details.evaluations)]
+    if details.checkpoints:
+        lines += ["", "checkpoints kept:"]
+        lines += columns(("STEP", "FOLDER"), [(item.timesteps, item.path) for item in details.checkpoints])
+    return lines
+
+
+def event_line(event: EventRow) -> str:
+    """One event on one line, without what is empty."""
+    details = {
+        name: value for name, value in event.payload.items() if value not in (None, "", [], {}) and name != "traceback"
+    }
+    return f"{event.seq:>5}  {shown(event.ts)}  {event.stage:<16}  {shown(details)}".rstrip()
+
+
+def _values(details: RunDetails) -> Mapping[str, object]:
+    run = details.run
+    summary = run.result_summary or {}
+    account = {name: summary[name] for name in PORTFOLIO_METRICS if name in summary}
+    known: dict[str, object] = {"spec": f"{details.spec.slug} version {details.spec.version}"}
+    for name, value in vars(run).items():
+        if name == "window_start":
+            known[_OWN_WINDOW.get(run.target, "window")] = window_text(vars(run))
+            known["judged_on"] = window_text(summary)
+        elif name not in _ELSEWHERE and name not in account:
+            known[name] = value
+    return {**known, **account, "children": details.children}
+
+
+def _evaluation_table(evaluations: Sequence[EvaluationRow]) -> list[str]:
+    rows = [{**vars(item), "window": window_text(item.metrics)} for item in evaluations]
+    chosen = dict(_EVALUATIONS)
+    if not any(row["window"] for row in rows):
+        del chosen["WINDOW"]
+    if any(row["total_return"] is not None for row in rows):
+        chosen |= _ACCOUNTS
+    return columns(tuple(chosen), [[row[name] for name in chosen.values()] for row in rows])
+
+
+def _judged_days(run: RunRow) -> str | None:
+    """The days that were judged, with a mark where they are in sample."""
+    start, end = ((run.result_summary or {}).get(name) for name in ("window_start", "window_end"))
+    if start is None and end is None:
+        return None
+    days = "..".join("" if date is None else date[:_DAY] for date in (start, end))
+    return f"{days}{_IN_SAMPLE if run.in_sample else ''}"
+
+
+def _number(value: float | None, form: str) -> str | None:
+    return None if value is None else format(value, form)

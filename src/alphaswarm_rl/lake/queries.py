@@ -1,0 +1,167 @@
+"""Questions in SQL about recorded steps, and their answers as plain data.
+
+A statement of a user's may only read: DuckDB says what kind of statement it is before anything runs. Values that JSON
+has no word for (decimals, dates, bytes) become the nearest that it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from alphaswarm_rl.core.errors import DataError, LakeError
+from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.lake.export import ORDER
+from alphaswarm_rl.lake.views import create_run_views, ensure_duckdb_views, quoted, register_run_views
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.lake.tables import Kind
+    from alphaswarm_rl.settings import Settings
+
+_RUN_VIEW = re.compile(
+    r"\brl_(?:trajectories|equity_curves|action_logs|reward_decomposition)_run_([0-9a-f]{12})\b", re.IGNORECASE
+)
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?", re.IGNORECASE)
+_VIEWS = (
+    "Views: rl_trajectories, rl_equity_curves, rl_action_logs, rl_reward_decomposition; of one run "
+    'rl_<kind>_run_<first 12 digits of its id>; of one spec alphaswarm_silver_rl_<kind>."<spec hash>". '
+    "Their columns: DESCRIBE rl_trajectories."
+)
+_DAMAGED = "See which files are damaged with: rl lake verify."
+#: Columns that are the same in every row of a run.
+_OF_THE_RUN = ("run_id", "spec_hash")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a query gave.
+
+    Attributes:
+        columns: The names of its columns.
+        rows: Its rows, as values that JSON can hold.
+        more: Whether there are more rows than were asked for.
+    """
+
+    columns: list[str]
+    rows: list[list[object]]
+    more: bool
+
+
+def query(settings: Settings, statement: str, limit: int, run_ids: Callable[[list[str]], list[str]]) -> Rows:
+    """Answers one statement that only reads, over the views of all runs and of those that it names.
+
+    Args:
+        settings: Whose tables.
+        statement: One SELECT, DESCRIBE, SUMMARIZE, SHOW or EXPLAIN of DuckDB's.
+        limit: At most that many rows.
+        run_ids: Gives the whole ids of runs by the beginnings that the statement names.
+
+    Raises:
+        DataError: The statement is wrong, or would change something.
+        LakeError: Files of the tables cannot be read.
+    """
+    with _connection() as connection:
+        try:
+            _refuse_writing(connection, statement)
+            ensure_duckdb_views(connection, settings)
+            beginnings = sorted({digits.lower() for digits in _RUN_VIEW.findall(statement)})
+            for run_id in run_ids([f"{digits[:8]}-{digits[8:]}" for digits in beginnings]):
+                register_run_views(run_id, connection, settings)
+            return _fetch(connection, statement, limit)
+        except duckdb.IOException as error:
+            reason = _first_line(error).rstrip(". ")
+            warehouse = Lake(settings).warehouse.removeprefix("file://")
+            if "No files found" in reason and warehouse not in reason:  # the statement names a file itself
+                raise DataError("the SQL statement", reason, _VIEWS) from error
+            raise LakeError("the recorded steps", reason, _DAMAGED) from error
+        except duckdb.Error as error:
+            raise DataError("the SQL statement", _first_line(error).rstrip(". "), _VIEWS) from error
+
+
+def steps_of_run(lake: Lake, run_id: str, kind: Kind, chosen: Mapping[str, str | int], limit: int) -> Rows:
+    """A run's rows of one kind, in order, without the columns that are the same in all of them.
+
+    Args:
+        lake: Whose tables.
+        run_id: The run's whole id.
+        kind: Which table.
+        chosen: Only rows with these values, by column: names out of a list and whole numbers.
+        limit: At most that many rows.
+
+    Raises:
+        LakeError: Files of the tables cannot be read.
+    """
+    # Choices of a list and whole numbers: nothing in them that SQL could take for its own.
+    conditions = " AND ".join(f"{name} = {value!r}" for name, value in chosen.items())
+    with _connection() as connection:
+        try:
+            view = quoted(create_run_views(lake, run_id, connection, [kind])[kind])
+            statement = f"SELECT * EXCLUDE ({', '.join(_OF_THE_RUN)}) FROM {view}"  # noqa: S608
+            statement += f" WHERE {conditions}" if conditions else ""
+            return _fetch(connection, f"{statement} ORDER BY {ORDER[kind]}", limit)
+        except duckdb.Error as error:
+            raise LakeError(f"the steps of run {run_id}", _first_line(error), _DAMAGED) from error
+
+
+@contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    # No extension is ever fetched or loaded.
+    with duckdb.connect(
+        config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    ) as connection:
+        yield connection
+
+
+def _refuse_writing(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    kinds = _statement_kinds(connection, statement)
+    if kinds == ["EXPLAIN"]:
+        # EXPLAIN ANALYZE runs what it explains.
+        try:
+            kinds = _statement_kinds(connection, _EXPLAIN.sub("", statement, count=1))
+        except duckdb.ParserException:
+            kinds = ["UNKNOWN"]
+    if kinds == ["MULTI"]:
+        why = "a PIVOT without values takes several statements"
+        raise DataError("the SQL statement", why, "Name its values: PIVOT ... ON column IN (...).")
+    if kinds != ["SELECT"]:
+        why = "rl sql only reads" if len(kinds) == 1 else f"rl sql takes one statement, not {len(kinds)}"
+        raise DataError("the SQL statement", why, f"Give one SELECT. {_VIEWS}")
+
+
+def _statement_kinds(connection: duckdb.DuckDBPyConnection, statements: str) -> list[str]:
+    return [statement.type.name for statement in connection.extract_statements(statements)]
+
+
+def _fetch(connection: duckdb.DuckDBPyConnection, statement: str, limit: int) -> Rows:
+    # By way of Arrow: DuckDB's own rows need one more library for times.
+    reader = connection.sql(statement).limit(limit + 1).to_arrow_reader(10_000)
+    rows: list[list[object]] = []
+    for batch in reader:
+        values = [column.to_pylist() for column in batch.columns]
+        rows += [[_plain(value) for value in row] for row in zip(*values, strict=True)]
+    return Rows(list(reader.schema.names), rows[:limit], more=len(rows) > limit)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, date | time | timedelta) and not isinstance(value, datetime):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

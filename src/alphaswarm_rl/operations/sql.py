@@ -1,0 +1,36 @@
+"""Questions in SQL about the recorded steps of all runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alphaswarm_rl.lake.queries import Rows, query
+from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.settings import Settings
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question.
+
+    Attributes:
+        statement: One SELECT, DESCRIBE, SUMMARIZE, SHOW or EXPLAIN of DuckDB's.
+        limit: At most that many rows are given.
+    """
+
+    statement: str
+    limit: int = 1000
+
+
+@operation("sql")
+def run_query(settings: Settings, request: Query) -> Rows:
+    """The rows that a statement gives; one that would change anything is refused."""
+
+    def whole_ids(beginnings: list[str]) -> list[str]:
+        if not beginnings:
+            return []
+        with Ledger.open(settings) as ledger:
+            return [ledger.run(beginning).id for beginning in beginnings]
+
+    return query(settings, request.statement, request.limit, whole_ids)
