@@ -11,7 +11,8 @@ from pathlib import Path
 
 from alphaswarm_rl.operations.events import ArgumentsResolved, Event, Notice, Progress, SpecResolved
 
-_SHORT_ID = 8
+#: As many digits of a run's id as tables show.
+SHORT_ID = 8
 
 
 def as_json_text(document: object) -> str:
@@ -91,7 +92,7 @@ def event_lines(event: Event) -> list[str]:
     if isinstance(event, ArgumentsResolved):
         return [f"  {name} = {given['value']}  ({given['source']})" for name, given in event.arguments.items()]
     value = "" if event.value is None else f" {event.value:.6g}"
-    run = "" if event.run_id is None else f"  run {event.run_id[:_SHORT_ID]}"
+    run = "" if event.run_id is None else f"  run {event.run_id[:SHORT_ID]}"
     error = "" if event.error is None else f"  {event.error}"
     params = ", ".join(f"{path}={as_written(param)}" for path, param in event.params.items())
     return [f"trial {event.number}: {event.state}{value}  ({params}){run}{error}"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypedDict, cast
 
+from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.operations.events import ArgumentsResolved, Listener, Notice, SpecResolved
 from alphaswarm_rl.options.resolve import (
@@ -45,10 +46,19 @@ class Overrides:
 
 
 def resolve_spec(
-    base: RLExperimentSpec | None, options: JsonMapping, environ: Mapping[str, str], listen: Listener
+    base: RLExperimentSpec | None,
+    options: JsonMapping,
+    environ: Mapping[str, str],
+    listen: Listener,
+    *,
+    may_draw_seed: bool = True,
 ) -> EffectiveSpec:
     """The spec that is run, after every override; None starts from the options' defaults."""
     effective = effective_spec(base, options, environ)
+    if effective.draws_seed and not may_draw_seed:
+        raise OptionError(
+            "option --seed random", "trials of different seeds cannot be compared", "Give a number, or leave it out."
+        )
     listen(SpecResolved(effective.spec.slug, effective.spec.spec_hash, effective.sources))
     for notice in effective.notices:
         listen(Notice(notice))
