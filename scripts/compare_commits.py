@@ -2,8 +2,8 @@
 
 Every preset is trained in both, small, in fresh homes: hashes, data fingerprints, run rows, evaluations, every recorded
 row, `state.safetensors` byte for byte, `checkpoint.json` in all fields that both have, and the JSON of a list of
-commands must be equal, but for what names a place, a moment or the code itself. Then the other commit's home is upgraded
-and used by this one: listed, resumed, replayed, asked.
+commands must be equal, but for what names a place, a moment or the code itself. Then the other commit's home is
+upgraded and used by this one: listed, resumed, replayed, asked.
 
     python scripts/compare_commits.py 046972f
     python scripts/compare_commits.py 046972f --only my_first_rl --keep

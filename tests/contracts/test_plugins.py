@@ -53,3 +53,20 @@ def test_an_operator_names_a_plugin_on_the_command_line(tmp_path):
     code = f"import sys; sys.argv[1:] = {arguments}\nfrom alphaswarm_rl.cli import main\nmain()"
     done = python(code, tmp_path)
     assert "plugin_bonus" in done.stdout, done.stderr
+
+
+def test_another_distributions_module_is_imported_only_when_a_name_is_not_ours(tmp_path):
+    install(tmp_path)
+    look = (
+        "from alphaswarm_rl.core import catalogue; import sys;"
+        "print(catalogue.get('reward', '{}').rl_alias, 'their_rewards' in sys.modules)"
+    )
+    assert python(look.format("pnl"), tmp_path).stdout.split() == ["pnl", "False"]
+    assert python(look.format("plugin_bonus"), tmp_path).stdout.split() == ["plugin_bonus", "True"]
+
+
+def test_another_distribution_cannot_take_a_name_of_ours(tmp_path):
+    install(tmp_path)
+    (tmp_path / "their_rewards.py").write_text(PLUGIN.replace("plugin_bonus", "pnl"))
+    done = python(LIST, tmp_path)
+    assert "both claim it" in done.stderr

@@ -8,7 +8,7 @@ from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import ComponentConfig, RLComponent
 from alphaswarm_rl.core.errors import ComponentError, DuplicateComponent, UnknownComponent
 from alphaswarm_rl.core.kinds import RewardTerm, TimeSeriesEncoder
-from alphaswarm_rl.core.refs import ComponentRef, build_from_config, ref_to, reference, walk_refs
+from alphaswarm_rl.core.refs import FORMER_MODULES, ComponentRef, build_from_config, ref_to, reference, walk_refs
 
 SEED_KINDS = {
     "env",
@@ -227,3 +227,56 @@ def test_the_catalogue_needs_no_heavy_library():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 16
+
+
+def imported_by(code):
+    """Our modules of components that a fresh process imported for that code."""
+    rooms = "('alphaswarm_rl.rewards.', 'alphaswarm_rl.agents.', 'alphaswarm_rl.envs.', 'alphaswarm_rl.actions.')"
+    show = f"import sys; print(*sorted(name for name in sys.modules if name.startswith({rooms})))"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{show}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("name", ["pnl", "Pnl", "PNL"])
+def test_one_lookup_imports_one_module(name):
+    found = imported_by(f"from alphaswarm_rl.core import catalogue; catalogue.get('reward', {name!r})")
+    assert found == ["alphaswarm_rl.rewards.pnl"]
+
+
+def test_asking_for_kinds_imports_none_of_our_components():
+    assert imported_by("from alphaswarm_rl.core import catalogue; catalogue.kinds()") == []
+
+
+def test_the_index_names_every_class_by_alias_and_short_name():
+    named = {(kind, name) for kind, name in catalogue._index()}
+    for cls in catalogue.listing():
+        if cls.__module__.startswith("alphaswarm_rl."):
+            for name in (cls.rl_alias, cls.__name__, *cls.rl_short_names):
+                assert (cls.rl_kind, name.lower()) in named
+
+
+def test_a_name_of_the_index_is_taken_before_its_module_is_imported(scratch, monkeypatch):
+    for name in ("pnl", "Pnl"):
+        monkeypatch.delitem(catalogue._names, ("reward", name.lower()), raising=False)
+    monkeypatch.delitem(catalogue._components, ("reward", "pnl"))
+    with pytest.raises(DuplicateComponent, match=r"alphaswarm_rl\.rewards\.pnl\.\w+ and .* both claim it"):
+
+        class Usurper(RewardTerm):
+            """Claims what the index has."""
+
+            rl_alias = "pnl"
+
+            def step(self, view, state, out):
+                out[...] = 0.0
+
+
+def test_former_modules_are_accepted_through_one_table():
+    for former, current in FORMER_MODULES.items():
+        found = [cls for cls in catalogue.listing() if cls.__module__ == current]
+        assert found, f"{former} -> {current}: nothing is there"
+        for cls in found:
+            required = [name for name, field in cls.Config.model_fields.items() if field.is_required()]
+            if not required:
+                ref = {"class": cls.rl_alias, "module_path": former}
+                assert reference(ref, cls.rl_kind) == reference({"class": cls.rl_alias}, cls.rl_kind)

@@ -172,7 +172,9 @@ def canonical_kind(kind: str) -> str:
 
 def kinds() -> dict[str, type[RLComponent]]:
     """Every kind with its abstract base."""
-    discover()
+    import alphaswarm_rl.core.kinds  # noqa: F401  (declares ours)
+
+    _import_others()
     return dict(sorted(_kinds.items()))
 
 
