@@ -2,8 +2,8 @@
 
 import shutil
 
-from alphaswarm_rl.cli import doctor_checks, extras
-from alphaswarm_rl.cli.extras import Extra
+from alphaswarm_rl.operations import doctor
+from alphaswarm_rl.operations.doctor import Extra
 
 
 def states(answer):
@@ -68,14 +68,14 @@ def test_a_plugin_is_named(rl):
 
 
 def test_a_missing_extra_shows_how_to_get_it(rl, monkeypatch):
-    monkeypatch.setattr(doctor_checks, "extras", lambda: [Extra("postgres", ("psycopg",))])
+    monkeypatch.setattr(doctor, "extras", lambda: [Extra("postgres", ("psycopg",))])
     answer = rl("doctor")
     assert answer.code == 0
     assert "pip install 'alphaswarm-rl[postgres]'" in answer.out
 
 
 def test_extras_come_from_the_metadata(monkeypatch):
-    assert {extra.name for extra in extras.extras()} == {
+    assert {extra.name for extra in doctor.extras()} == {
         "alpaca",
         "anytrading",
         "box2d",
@@ -89,14 +89,12 @@ def test_extras_come_from_the_metadata(monkeypatch):
         "yahoo",
     }
     monkeypatch.setattr(
-        extras, "requires", lambda _: ["no-such-distribution>=1; extra == 'x'", "click>=8", 'click; extra == "y"']
+        doctor, "requires", lambda _: ["no-such-distribution>=1; extra == 'x'", "click>=8", 'click; extra == "y"']
     )
-    assert extras.extras() == [Extra("x", ("no-such-distribution",)), Extra("y", ())]
+    assert doctor.extras() == [Extra("x", ("no-such-distribution",)), Extra("y", ())]
 
 
 def test_no_compiler(rl, monkeypatch):
     real = shutil.which
-    monkeypatch.setattr(
-        shutil, "which", lambda name, *rest: None if name in doctor_checks._COMPILERS else real(name, *rest)
-    )
+    monkeypatch.setattr(shutil, "which", lambda name, *rest: None if name in doctor._COMPILERS else real(name, *rest))
     assert states(rl("doctor", "--json"))["compiler"] == "missing"

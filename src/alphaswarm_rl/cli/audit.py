@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
 import click
 
+from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.operations.references import spec_of
-
-if TYPE_CHECKING:
-    from alphaswarm_rl.audit.spec_lookahead import Report
-
-_LEAK = 1
 
 
 @click.group()
@@ -39,42 +31,19 @@ def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
         spec_or_run: A YAML file, a preset or a run.
         seed: Seed of made data, actions and noise.
     """
-    from alphaswarm_rl.audit.spec_lookahead import audit_spec
-    from alphaswarm_rl.inference.building import lake_of
+    from alphaswarm_rl.operations.audit import AuditLookahead, audit_lookahead
 
-    settings = session.settings
-    report = audit_spec(
-        spec_of(session.load_settings, spec_or_run), root=settings.data.root, lake=lake_of(settings), seed=seed
-    )
-    rows = [
-        (
-            finding.kind,
-            finding.component,
-            finding.column,
-            finding.timestamp[:19],
-            finding.how,
-            "declared" if finding.declared else "LEAK",
-        )
-        for finding in report.findings
-    ]
-    lines = [_extent(report), f"{len(report.checked)} components: {', '.join(report.checked)}"]
-    if rows:
+    report = audit_lookahead(session.settings, AuditLookahead(spec_or_run, seed))
+    cut = report.bars < report.window_bars
+    extent = f"{report.bars} of {report.window_bars} bars: episodes end there" if cut else f"{report.bars} bars"
+    lines = [f"looked at {extent}", f"{len(report.checked)} components: {', '.join(report.checked)}"]
+    if report.findings:
+        rows = [
+            (row.kind, row.component, row.column, row.timestamp[:19], row.how, "declared" if row.declared else "LEAK")
+            for row in report.findings
+        ]
         lines += columns(("KIND", "COMPONENT", "FIRST COLUMN", "BAR", "HOW", ""), rows)
     lines.append("nothing looks ahead" if report.clean else "something looks ahead and does not say so")
-    findings = [asdict(finding) for finding in report.findings]
-    document = {
-        "bars": report.bars,
-        "window_bars": report.window_bars,
-        "checked": list(report.checked),
-        "findings": findings,
-        "clean": report.clean,
-    }
-    session.answer(document, lines)
+    session.answer(report, lines)
     if not report.clean:
-        raise click.exceptions.Exit(_LEAK)
-
-
-def _extent(report: Report) -> str:
-    if report.bars < report.window_bars:
-        return f"looked at {report.bars} of {report.window_bars} bars: episodes end there"
-    return f"looked at {report.bars} bars"
+        raise click.exceptions.Exit(BROKEN)

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import platform
-from contextlib import ExitStack
-from dataclasses import asdict
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
-
 import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.core.errors import OptionError
-
-if TYPE_CHECKING:
-    from alphaswarm_rl.settings import Settings
-
-#: Where the truth suite's figures are kept, from the repository's root.
-_TRUTH_PAGE = Path("docs/results/truth.md")
 
 
 @click.group()
@@ -46,9 +32,9 @@ def env(session: Session, num_envs: tuple[int, ...], rounds: int, seconds: float
         rounds: Turns of each contestant.
         seconds: CPU time of a turn.
     """
-    from alphaswarm_rl.bench.env_throughput import run
+    from alphaswarm_rl.operations.bench import BenchEnv, bench_env
 
-    rows = run(tuple(num_envs) or (1, 64, 1024, 4096), rounds=rounds, seconds=seconds)
+    measured = bench_env(session.load_settings, BenchEnv(num_envs, rounds, seconds))
     table = [
         (
             row.name,
@@ -58,12 +44,11 @@ def env(session: Session, num_envs: tuple[int, ...], rounds: int, seconds: float
             "missing" if row.peer_steps_per_s is None else f"{row.peer_steps_per_s:,.0f}",
             "" if row.ratio is None else f"{row.ratio:,.2f}",
         )
-        for row in rows
+        for row in measured.rows
     ]
-    notes = sorted({row.note for row in rows if row.note})
-    machine = platform.processor() or platform.machine()
+    notes = sorted({row.note for row in measured.rows if row.note})
     header = ("NAME", "ENVS", "STEPS/S", "PEER", "PEER STEPS/S", "RATIO")
-    session.answer({"machine": machine, "rows": [asdict(row) for row in rows]}, [*columns(header, table), *notes])
+    session.answer(measured, [*columns(header, table), *notes])
 
 
 @verb("bench.truth", group=bench)
@@ -73,7 +58,7 @@ def env(session: Session, num_envs: tuple[int, ...], rounds: int, seconds: float
 @click.option(
     "--steps", type=click.IntRange(min=1, max=5_000_000), help="Transitions of each; default: as the task says."
 )
-@click.option("--docs", is_flag=True, help=f"Also write {_TRUTH_PAGE} below the working directory.")
+@click.option("--docs", is_flag=True, help="Also write docs/results/truth.md below the working directory.")
 def truth(
     session: Session, tasks: tuple[str, ...], agents: tuple[str, ...], seeds: int, steps: int | None, docs: bool
 ) -> None:
@@ -92,32 +77,7 @@ def truth(
         steps: Transitions of each.
         docs: Whether the page of results is written.
     """
-    from alphaswarm_rl.bench import truth_page
-    from alphaswarm_rl.bench.truth import run
-    from alphaswarm_rl.bench.truth_tasks import tasks_named
+    from alphaswarm_rl.operations.bench import BenchTruth, bench_truth
 
-    chosen = tasks_named(tasks)
-    if docs and not _TRUTH_PAGE.parent.is_dir():
-        raise OptionError(
-            "--docs", f"there is no folder {_TRUTH_PAGE.parent} here", "Call it in the repository's root, or without."
-        )
-    with ExitStack() as stack:
-        settings = _settings(session, stack)
-        rows = run(chosen, agents, settings, seeds=seeds, steps=steps, say=session.say)
-    if docs:
-        command = ["rl", "bench", "truth", *tasks, *(f"--agent {agent}" for agent in agents), f"--seeds {seeds}"]
-        command += [] if steps is None else [f"--steps {steps}"]
-        _TRUTH_PAGE.write_text(truth_page.page(rows, " ".join(command)), encoding="utf-8")
-    table = columns(truth_page.header(), [truth_page.cells(row) for row in rows])
-    session.answer({"rows": [asdict(row) for row in rows]}, ["", *table, *truth_page.remarks(rows)])
-
-
-def _settings(session: Session, stack: ExitStack) -> Settings:
-    """The settings with the home that was named, or of a temporary one; a run writes its last checkpoint alone."""
-    from alphaswarm_rl.settings import Settings, StoreSettings
-
-    settings, rare = session.settings, {"checkpoint_freq": 1_000_000_000}
-    if settings.home != Settings().home:
-        return settings.model_copy(update={"store": settings.store.model_copy(update=rare)})
-    home = Path(stack.enter_context(TemporaryDirectory(prefix="rl-truth-")))
-    return Settings(home=home, infer=settings.infer, store=StoreSettings(**rare))
+    found = bench_truth(session.load_settings, BenchTruth(tasks, agents, seeds, steps, docs), listen=session.listen)
+    session.answer(found, ["", *columns(found.header, found.cells), *found.remarks])

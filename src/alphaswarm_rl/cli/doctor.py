@@ -19,15 +19,12 @@ def doctor(session: Session) -> None:
     Args:
         session: This call.
     """
-    from alphaswarm_rl.cli.doctor_checks import examine
+    from alphaswarm_rl.operations.doctor import DoctorRequest, doctor
 
-    findings = examine(session)
-    healthy = all(finding.state != "broken" for finding in findings)
-    width = max(len(finding.name) for finding in findings)
-    lines = [f"{finding.state:<7} {finding.name.ljust(width)}  {finding.text}" for finding in findings]
-    session.answer(
-        {"healthy": healthy, "findings": [vars(finding) for finding in findings]},
-        [*lines, "", "healthy" if healthy else "something is broken"],
-    )
-    if not healthy:
+    named = None if session.settings_file is None else str(session.settings_file)
+    found = doctor(session.load_settings, DoctorRequest(named, session.plugins))
+    width = max(len(finding.name) for finding in found.findings)
+    lines = [f"{finding.state:<7} {finding.name.ljust(width)}  {finding.text}" for finding in found.findings]
+    session.answer(found, [*lines, "", "healthy" if found.healthy else "something is broken"])
+    if not found.healthy:
         raise click.exceptions.Exit(BROKEN)

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
-from typing import TYPE_CHECKING
-
 import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
-
-if TYPE_CHECKING:
-    from alphaswarm_rl.ledger import HaltLogRow
-
-_EVERYTHING = "*"
 
 
 @verb("halt")
@@ -37,39 +28,17 @@ def halt(session: Session, run: str | None, reason: str | None, release: bool, s
         status: Whether it is only looked at.
         log: Whether its audit log is shown.
     """
-    if status + log > 1 or ((status or log) and (run is not None or release or reason is not None)):
-        raise click.UsageError("--status and --log go alone, with no RUN, --release or --reason")
-    if not (status or log) and reason is None:
-        raise click.UsageError("Missing option '--reason'")
+    from alphaswarm_rl.operations.halt import EVERYTHING, HaltRequest, halt
 
-    from alphaswarm_rl.ledger import Ledger
-
-    with Ledger.open(session.settings) as ledger:
-        if log:
-            _show_log(session, ledger.halt_log())
-            return
-        if reason is None:
-            rows = ledger.halt_status()
-        else:
-            change = ledger.release if release else ledger.engage
-            rows = [change(run or _EVERYTHING, reason, f"{getpass.getuser()}@{socket.gethostname()}")]
-    documents = [row.as_dict() for row in rows]
-    table = columns(
-        ("SCOPE", "HALTED", "SINCE", "BY", "REASON"),
-        [
-            ("everything" if row.scope == _EVERYTHING else row.scope, row.engaged, row.set_at, row.set_by, row.reason)
-            for row in rows
-        ],
-    )
-    session.answer(documents if status else documents[0], table if rows else ["nothing is halted"])
-
-
-def _show_log(session: Session, entries: list[HaltLogRow]) -> None:
-    table = columns(
-        ("AT", "SCOPE", "ACTION", "BY", "REASON"),
-        [
-            (row.at, "everything" if row.scope == _EVERYTHING else row.scope, row.action, row.actor, row.reason)
-            for row in entries
-        ],
-    )
-    session.answer([row.as_dict() for row in entries], table if entries else ["nothing was ever halted"])
+    found = halt(session.settings, HaltRequest(run, reason, release, status, log))
+    names = {EVERYTHING: "everything"}
+    if log:
+        entries = [(row.at, names.get(row.scope, row.scope), row.action, row.actor, row.reason) for row in found.log]
+        table = columns(("AT", "SCOPE", "ACTION", "BY", "REASON"), entries)
+        session.answer(found.log, table if entries else ["nothing was ever halted"])
+        return
+    rows = [
+        (names.get(row.scope, row.scope), row.engaged, row.set_at, row.set_by, row.reason) for row in found.switches
+    ]
+    table = columns(("SCOPE", "HALTED", "SINCE", "BY", "REASON"), rows)
+    session.answer(found.switches if status else found.switches[0], table if rows else ["nothing is halted"])

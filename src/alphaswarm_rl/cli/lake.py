@@ -13,9 +13,10 @@ import click
 
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
-from alphaswarm_rl.cli.text import columns, size
+from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.operations.documents import size
 
 if TYPE_CHECKING:
     from alphaswarm_rl.lake.catalog import Lake

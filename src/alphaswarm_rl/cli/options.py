@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.options import Feature, introspect
-from alphaswarm_rl.options.render import COLUMNS, as_json, as_markdown, as_nix, rows
 
 
 @verb("options")
@@ -26,17 +26,15 @@ def options(session: Session, module_path: str | None, nix: bool, markdown: bool
         nix: Whether they are written as Nix.
         markdown: Whether they are written as Markdown.
     """
+    from alphaswarm_rl.operations.options import ListOptions, list_options
+
     if nix + markdown + session.as_json > 1:
         raise click.UsageError("give one of --json, --nix and --markdown")
-    features = introspect(module_path)
-    if nix:
-        session.write(as_nix(features), newline=False)
-    elif markdown:
-        session.write(as_markdown(features), newline=False)
-    else:
-        session.answer(as_json(features), [line for feature in features for line in _block(feature)])
-
-
-def _block(feature: Feature) -> list[str]:
-    title = f"{feature.name}: {feature.purpose}. {feature.signature} ({feature.category})"
-    return [title, *(f"  {line}" for line in columns([name.upper() for name in COLUMNS], rows(feature))), ""]
+    form: Literal["nix", "markdown"] | None = "nix" if nix else "markdown" if markdown else None
+    found = list_options(session.load_settings, ListOptions(module_path, form))
+    if found.text is not None:
+        session.write(found.text, newline=False)
+        return
+    titles = [name.upper() for name in found.columns]
+    blocks = [[table.title, *(f"  {line}" for line in columns(titles, table.rows)), ""] for table in found.tables]
+    session.answer(found.features, [line for block in blocks for line in block])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from datetime import datetime
-from pathlib import Path
 
+from alphaswarm_rl.operations.documents import plain
 from alphaswarm_rl.operations.events import ArgumentsResolved, Event, Notice, Progress, SpecResolved
 
 #: As many digits of a run's id as tables show.
@@ -23,27 +21,6 @@ def as_json_text(document: object) -> str:
 def as_json_line(document: object) -> str:
     """One JSON document on one line."""
     return json.dumps(plain(document), ensure_ascii=False, allow_nan=False)
-
-
-def plain(value: object) -> object:
-    """`value` as data that JSON can hold; a number that is not finite is null, for JSON has no other way to say it."""
-    if hasattr(value, "as_dict"):
-        return plain(value.as_dict())
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return value
 
 
 def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
@@ -96,13 +73,3 @@ def event_lines(event: Event) -> list[str]:
     error = "" if event.error is None else f"  {event.error}"
     params = ", ".join(f"{path}={as_written(param)}" for path, param in event.params.items())
     return [f"trial {event.number}: {event.state}{value}  ({params}){run}{error}"]
-
-
-def size(count: int) -> str:
-    """A number of bytes for people."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from alphaswarm_rl.cli.session import Session
+from alphaswarm_rl.operations.operation import RequestError
 from alphaswarm_rl.options.click_options import TableOption, given, key_of
 from alphaswarm_rl.options.table import EVERY, OPTIONS
 
@@ -92,7 +93,10 @@ def _with_session(function: Callable[..., None]) -> Callable[..., None]:
         with redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: session.notice(" ".join(str(message).split()))
             session.load_plugins()
-            function(session, **own)
+            try:
+                function(session, **own)
+            except RequestError as error:
+                raise click.UsageError(str(error)) from error
 
     return call
 

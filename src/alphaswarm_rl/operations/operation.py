@@ -32,6 +32,10 @@ R = TypeVar("R")
 _operations: dict[str, Operation[..., Any]] = {}
 
 
+class RequestError(ValueError):
+    """Fields of a request that do not go together; each face reports it as a mistake in what it was given."""
+
+
 @dataclass(frozen=True)
 class Operation(Generic[P, R]):
     """One verb; calling it runs it.

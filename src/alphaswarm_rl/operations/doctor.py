@@ -1,33 +1,44 @@
-"""What `rl doctor` looks at. Each check gives findings and none stops another."""
+"""What is wrong with this installation. Each check gives findings, and none stops another."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from alphaswarm_rl.cli.extras import extras
-from alphaswarm_rl.cli.text import size
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.operations.documents import size
+from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.options import OPTIONS
 from alphaswarm_rl.options.load_settings import SETTINGS_FILE
+from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import waiting_fields
-
-if TYPE_CHECKING:
-    from alphaswarm_rl.cli.session import Session
-    from alphaswarm_rl.settings import Settings
 
 _LIBRARIES = ("torch", "gymnasium", "stable-baselines3", "sb3-contrib", "numpy", "pydantic", "SQLAlchemy", "alembic")
 _COMPILERS = ("c++", "g++", "clang++", "cc", "gcc", "clang")
 #: Less free space than this and the next checkpoints may not fit.
 _LITTLE_SPACE = 1024**3
+_DISTRIBUTION = "alphaswarm-rl"
+_REQUIREMENT = re.compile(r"""(?P<name>[A-Za-z0-9._-]+).*\bextra\s*==\s*["'](?P<extra>[^"']+)["']""")
+#: For those who work on this project itself, or made of the other extras.
+_NOT_SHOWN = ("dev", "all")
+
+
+@dataclass(frozen=True)
+class DoctorRequest:
+    """What was named on the way here: the settings file, and modules of components."""
+
+    settings_file: str | None = None
+    plugins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,22 +55,45 @@ class Finding:
     state: Literal["ok", "missing", "waits", "broken"]
     name: str
     text: str
-    data: dict[str, Any] = field(default_factory=dict)
+    data: JsonObject = field(default_factory=dict)
 
 
-def examine(session: Session) -> list[Finding]:
-    """Every finding, in the order in which they are shown."""
+@dataclass(frozen=True)
+class Diagnosis:
+    """Every finding, in the order in which they are shown; healthy means that none is broken."""
+
+    healthy: bool
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Extra:
+    """One extra and what of it is not installed."""
+
+    name: str
+    missing: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        """How to install it."""
+        return f"pip install '{_DISTRIBUTION}[{self.name}]'"
+
+
+@operation("doctor")
+def doctor(settings: LazySettings, request: DoctorRequest) -> Diagnosis:
+    """Checks this installation; what is only missing (an extra, a compiler) breaks nothing."""
     findings = [*_versions(), *_guarded("device", _device), *_compiler()]
     try:
-        settings = session.settings
+        loaded = settings()
     except AlphaSwarmError as error:
         findings.append(_broken("settings", error))
     else:
-        findings += _settings_file(session, settings)
-        findings += _guarded("home", lambda: _home(settings))
-        findings += _disk(settings)
-        findings += _guarded("database", lambda: _database(settings))
-    return [*findings, *_extras(), *_guarded("components", lambda: _components(session)), *_waiting()]
+        findings += _settings_file(loaded, request.settings_file)
+        findings += _guarded("home", lambda: _home(loaded))
+        findings += _disk(loaded)
+        findings += _guarded("database", lambda: _database(loaded))
+    findings += [*_extras(), *_guarded("components", lambda: _components(request.plugins)), *_waiting()]
+    return Diagnosis(all(finding.state != "broken" for finding in findings), tuple(findings))
 
 
 def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -100,8 +134,8 @@ def _compiler() -> Iterator[Finding]:
         yield Finding("ok", "compiler", path)
 
 
-def _settings_file(session: Session, settings: Settings) -> Iterator[Finding]:
-    path = session.settings_file or settings.home / SETTINGS_FILE
+def _settings_file(settings: Settings, named: str | None) -> Iterator[Finding]:
+    path = settings.home / SETTINGS_FILE if named is None else Path(named)
     yield Finding("ok", "settings file", str(path) if path.exists() else f"none ({path} does not exist)")
 
 
@@ -181,7 +215,7 @@ def _extras() -> Iterator[Finding]:
             yield Finding("ok", f"extra {extra.name}", "installed")
 
 
-def _components(session: Session) -> Iterator[Finding]:
+def _components(plugins: tuple[str, ...]) -> Iterator[Finding]:
     found = catalogue.listing()
     yield Finding("ok", "components", f"{len(found)} in {len({cls.rl_kind for cls in found})} kinds")
     owners: dict[str, list[str]] = {}
@@ -189,8 +223,8 @@ def _components(session: Session) -> Iterator[Finding]:
         owners.setdefault("unknown" if point.dist is None else point.dist.name, []).append(point.value)
     for owner, modules in sorted(owners.items()):
         yield Finding("ok", f"entry points of {owner}", ", ".join(modules), {"modules": modules})
-    if session.plugins:
-        yield Finding("ok", "plug-ins", ", ".join(session.plugins), {"modules": list(session.plugins)})
+    if plugins:
+        yield Finding("ok", "plug-ins", ", ".join(plugins), {"modules": list(plugins)})
 
 
 def _waiting() -> Iterator[Finding]:
@@ -203,3 +237,29 @@ def _waiting() -> Iterator[Finding]:
     for part, names in sorted(parts.items()):
         text = "; ".join(f"{kind} {', '.join(listed)}" for kind, listed in names.items())
         yield Finding("waits", part, text, dict(names))
+
+
+def extras() -> list[Extra]:
+    """Every extra that a user may want, by name."""
+    needs: dict[str, list[str]] = {}
+    for extra, requirement in _requirements():
+        needs.setdefault(extra, []).append(requirement)
+    return [
+        Extra(name, tuple(requirement for requirement in needs[name] if not _is_installed(requirement)))
+        for name in sorted(needs)
+    ]
+
+
+def _requirements() -> Iterator[tuple[str, str]]:
+    for line in requires(_DISTRIBUTION) or ():
+        match = _REQUIREMENT.match(line)
+        if match is not None and match["extra"] not in _NOT_SHOWN:
+            yield match["extra"], match["name"]
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""The kill switch: halting everything or one run, releasing it, looking at it."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from dataclasses import dataclass
+
+from alphaswarm_rl.ledger import HaltLogRow, HaltRow, Ledger
+from alphaswarm_rl.operations.operation import RequestError, operation
+from alphaswarm_rl.settings import Settings
+
+#: The scope that means every run.
+EVERYTHING = "*"
+
+
+@dataclass(frozen=True)
+class HaltRequest:
+    """What is halted or released, or what is looked at.
+
+    Attributes:
+        run: The run that is meant; None means everything.
+        reason: Why; kept for good.
+        release: Whether the halt is ended.
+        status: Only shows what is halted now.
+        log: Only shows who halted and released what, and why, from the beginning.
+        actor: Who does it; None: the user of this process.
+    """
+
+    run: str | None = None
+    reason: str | None = None
+    release: bool = False
+    status: bool = False
+    log: bool = False
+    actor: str | None = None
+
+
+@dataclass(frozen=True)
+class HaltResult:
+    """The switches, and with `log` every use of them.
+
+    Attributes:
+        switches: Those that are engaged now; after a change the one that was changed.
+        log: Who halted and released what, and why.
+    """
+
+    switches: tuple[HaltRow, ...] = ()
+    log: tuple[HaltLogRow, ...] = ()
+
+
+@operation("halt", changes=True)
+def halt(settings: Settings, request: HaltRequest) -> HaltResult:
+    """Uses the kill switch: runs stop with a checkpoint, and none starts until the halt is released."""
+    reason = request.reason
+    looks, changes = request.status or request.log, request.release or request.run is not None or reason is not None
+    if (request.status and request.log) or (looks and changes):
+        raise RequestError("--status and --log go alone, with no RUN, --release or --reason")
+    if not looks and reason is None:
+        raise RequestError("Missing option '--reason'")
+    with Ledger.open(settings) as ledger:
+        if request.log:
+            return HaltResult(log=tuple(ledger.halt_log()))
+        if reason is None:
+            return HaltResult(tuple(ledger.halt_status()))
+        change = ledger.release if request.release else ledger.engage
+        actor = request.actor or f"{getpass.getuser()}@{socket.gethostname()}"
+        return HaltResult((change(request.run or EVERYTHING, reason, actor),))
