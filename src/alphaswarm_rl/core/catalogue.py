@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, distribution, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -108,7 +108,10 @@ def register(cls: Any) -> None:
 @cache
 def _index() -> dict[tuple[str, str], EntryPoint]:
     """Our own components by kind and accepted name in lower case, as text: nothing is imported."""
-    points = distribution(DISTRIBUTION).entry_points.select(group=ENTRY_POINT_GROUP)
+    try:
+        points = distribution(DISTRIBUTION).entry_points.select(group=ENTRY_POINT_GROUP)
+    except PackageNotFoundError:  # a source tree on the path: what was imported is all there is
+        return {}
     by_name = {(kind, name.lower()): point for point in points for kind, _, name in [point.name.partition(".")]}
     by_class = {(kind, point.attr.lower()): point for (kind, _), point in by_name.items()}
     return by_class | by_name
