@@ -41,7 +41,7 @@ from alphaswarm_rl.lake.maintenance import expire
 from alphaswarm_rl.lake.segments import Facts, Segment, SegmentWriter
 from alphaswarm_rl.lake.tables import COLUMNS, KINDS, REPEATED, Kind
 from alphaswarm_rl.lake.views import register_run_views
-from alphaswarm_rl.recording.accounting import account_to
+from alphaswarm_rl.recording.table_refs import refs_writer
 from alphaswarm_rl.trajectory_stores.iceberg import IcebergTrajectoryStore
 
 #: Rows that the store gets at once, as the recorder hands them over: 64 environments, 1,000 steps.
@@ -113,7 +113,7 @@ def new_run(ledger: Ledger) -> str:
 
 def store_all(settings: Settings, ledger: Ledger, run_id: str, parts: dict[Kind, list[pa.Table]]) -> None:
     """Through the whole store, until everything is committed."""
-    request = StoreRequest(run_id, settings, account_to(ledger), lambda: ())
+    request = StoreRequest(run_id, settings, refs_writer(ledger), lambda: ())
     store = IcebergTrajectoryStore().build(request)
     done = 0
     for block in zip(*parts.values(), strict=True):

@@ -11,7 +11,7 @@ from alphaswarm_rl.lake.delivery import deliver_all
 from alphaswarm_rl.lake.plain_files import folder_of
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.recording.accounting import account_to
+from alphaswarm_rl.recording.table_refs import refs_writer
 from tests.lake.rows import RUN, spool
 from tests.ledger.samples import new_run
 
@@ -39,7 +39,7 @@ def recorded(lake, ledger, run_id=RUN, *, status="completed", segments=2, delive
     for number in range(segments):
         spool(lake, run_id, number=number, first_episode=number, timesteps=3 * (number + 1))
         if deliver:
-            deliver_all(lake, account_to(ledger), [run_id])
+            deliver_all(lake, refs_writer(ledger), [run_id])
 
 
 def rows_of(lake, run_id=RUN):

@@ -45,7 +45,7 @@ class Moment:
     nth: int = 1
     after: bool = False
     within: str | None = None
-    since: str | None = "alphaswarm_rl.runtime.training:TrainingSession.save"
+    since: str | None = "alphaswarm_rl.runtime.session:TrainingSession.save"
 
     def __str__(self) -> str:
         inside = "" if self.within is None else f"-in-{self.within.partition(':')[2]}"

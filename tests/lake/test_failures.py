@@ -17,7 +17,7 @@ from alphaswarm_rl.lake.delivery import deliver, deliver_all
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.recording.accounting import account_to
+from alphaswarm_rl.recording.table_refs import refs_writer
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.settings import (
     LakeSettings,
@@ -75,7 +75,7 @@ def assert_well(settings, run_id, expected):
 def commit(settings):
     """Delivers what is left, as `rl lake commit` does."""
     with Lake(settings) as lake, Ledger.open(settings) as ledger:
-        return deliver_all(lake, account_to(ledger))
+        return deliver_all(lake, refs_writer(ledger))
 
 
 # -- the catalogue ---------------------------------------------------------------------------------------------------

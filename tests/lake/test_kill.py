@@ -62,7 +62,7 @@ _CLOSE = f"{_LAKE}.segments:SegmentWriter.close"
 _COMMIT = "pyiceberg.catalog.sql:SqlCatalog.commit_table"
 _MERGE = f"{_LAKE}.compaction:merge"
 _ADD_REFS = "alphaswarm_rl.ledger.ledger:Ledger.add_refs"
-_EVALUATE = "alphaswarm_rl.runtime.training:TrainingSession.evaluate"
+_EVALUATE = "alphaswarm_rl.runtime.session:TrainingSession.evaluate"
 _FINISH = "alphaswarm_rl.trajectory_stores.segmented:SegmentedStore.finish"
 _MERGE_SPOOLED = "alphaswarm_rl.trajectory_stores.segmented:merge_spooled"
 _EXCHANGE = f"{_LAKE}.producers:exchange"
@@ -84,10 +84,10 @@ MOMENTS = (
     Moment("pathlib:Path.unlink", 1, after=True, within=f"{_LAKE}.delivery:remove"),
     Moment("alphaswarm_rl.inference.checkpoints:CheckpointStore.save"),
     Moment("alphaswarm_rl.inference.checkpoints:CheckpointStore.save", after=True),
-    Moment("alphaswarm_rl.runtime.training:TrainingSession._evaluate"),
-    Moment("alphaswarm_rl.runtime.training:TrainingSession._evaluate", after=True),
+    Moment("alphaswarm_rl.runtime.session:TrainingSession._evaluate"),
+    Moment("alphaswarm_rl.runtime.session:TrainingSession._evaluate", after=True),
     Moment(_EVALUATE),
-    Moment("alphaswarm_rl.recording.recording:RecordedEnv.step", 9, within=_EVALUATE),
+    Moment("alphaswarm_rl.recording.run_recorder:RecordedEnv.step", 9, within=_EVALUATE),
     Moment(_EVALUATE, after=True),
     Moment(_FINISH),
     Moment(_MERGE, 1, within=_MERGE_SPOOLED),
@@ -101,7 +101,7 @@ MOMENTS = (
     Moment(_EXCHANGE, 1, after=True, within=_COMPACT),
     Moment(_COMPACT, after=True),
     Moment(f"{_STORE}:expire", after=True),
-    Moment("alphaswarm_rl.recording.recording:Recording.finish", after=True),
+    Moment("alphaswarm_rl.recording.run_recorder:RunRecorder.finish", after=True),
     Moment("alphaswarm_rl.ledger.ledger:Ledger.finish_run"),
     Moment("alphaswarm_rl.ledger.ledger:Ledger.finish_run", after=True),
 )
@@ -117,7 +117,7 @@ TELLING = {
     "ppo": (Moment(_COMMIT, 3),),
     "ppo_inhouse": (Moment(f"{_STORE}:deliver", 2),),
     "a2c_inhouse": (Moment("alphaswarm_rl.inference.checkpoints:CheckpointStore.save", 2),),
-    "ddqn_inhouse": (Moment("alphaswarm_rl.runtime.training:TrainingSession._evaluate"),),
+    "ddqn_inhouse": (Moment("alphaswarm_rl.runtime.session:TrainingSession._evaluate"),),
     "ppo_inhouse trading": (Moment(_CLOSE, 4),),
 }
 

@@ -15,7 +15,7 @@ from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver_all, drop
 from alphaswarm_rl.lake.maintenance import expire, status, sweep
 from alphaswarm_rl.lake.tables import KINDS
-from alphaswarm_rl.recording.accounting import account_to
+from alphaswarm_rl.recording.table_refs import refs_writer
 from tests.lake.rows import RUN, spool
 from tests.ledger.samples import new_run
 
@@ -31,8 +31,8 @@ def delivered(lake, ledger, run_id=RUN, segments=3, *, at_once=False):
     for number in range(segments):
         spool(lake, run_id, number=number, first_episode=number, timesteps=3 * (number + 1))
         if not at_once:
-            deliver_all(lake, account_to(ledger))
-    deliver_all(lake, account_to(ledger))
+            deliver_all(lake, refs_writer(ledger))
+    deliver_all(lake, refs_writer(ledger))
 
 
 def rows_of(lake, kind="trajectories", snapshot_id=None):
@@ -219,7 +219,7 @@ def test_undelivered_segments_survive_all_maintenance(lake, ledger):
         (lake.path(lake.warehouse) / "rl" / s.facts.kind / f"data/run_id={RUN}/train" / s.path.name).exists()
         for s in waiting
     )
-    deliver_all(lake, account_to(ledger))
+    deliver_all(lake, refs_writer(ledger))
     assert rows_of(lake).num_rows == 12
 
 

@@ -17,7 +17,7 @@ from alphaswarm_rl.lake.segments import Facts, SegmentWriter
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
 from alphaswarm_rl.ledger.tables import trajectory_refs
-from alphaswarm_rl.recording.accounting import account_to
+from alphaswarm_rl.recording.table_refs import refs_writer
 from alphaswarm_rl.settings import LakeSettings, Settings
 from tests.lake.rows import RUN, rows, spool
 from tests.ledger.samples import new_run
@@ -32,7 +32,7 @@ def open_run(ledger, *, recording=None, status="completed"):
 
 
 def deliver(lake, ledger):
-    deliver_all(lake, account_to(ledger))
+    deliver_all(lake, refs_writer(ledger))
 
 
 def sound(lake, ledger, **more):
@@ -100,7 +100,7 @@ def test_silent_on_a_run_without_accounts_and_terms(lake, ledger):
 def test_silent_on_the_store_without_tables(lake, ledger, settings):
     open_run(ledger, recording={**ALL, "store": "parquet"})
     for segment in spool(lake, episodes=2):
-        account_to(ledger)([segment])
+        refs_writer(ledger)([segment])
         target = folder_of(settings, segment.facts.kind, RUN) / "train" / segment.path.name
         target.parent.mkdir(parents=True)
         segment.path.rename(target)

@@ -2,7 +2,7 @@
 
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.recording.accounting import account_to
+from alphaswarm_rl.recording.table_refs import refs_writer
 from alphaswarm_rl.settings import Settings
 from tests.lake.rows import RUN, spool
 from tests.ledger.samples import new_run
@@ -14,7 +14,7 @@ def test_every_segment_becomes_one_ref_however_often_it_is_told(tmp_path):
         new_run(ledger, id=RUN)
         segments = spool(lake, number=4, episodes=2, first_episode=7, timesteps=60)
         for _ in range(2):
-            account_to(ledger)(segments)
+            refs_writer(ledger)(segments)
         refs = {ref.iceberg_table: ref for ref in ledger.refs(RUN)}
     assert set(refs) == {"trajectories", "curves", "action_logs", "reward_decomposition"}
     steps, curve = refs["trajectories"], refs["curves"]

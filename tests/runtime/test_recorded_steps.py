@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alphaswarm_rl.recording.recorded_steps import Column, Steps, hashes_of
+from alphaswarm_rl.recording.steps import Column, StepBlock, observation_hashes
 
 
 def filled(batches):
@@ -63,22 +63,22 @@ def infos(value):
 
 
 def test_what_trading_environments_say_becomes_columns():
-    steps = Steps(0, 4)
+    steps = StepBlock(0, 4)
     for value in (1.0, 2.0, 3.0):
-        steps.tell(infos(value), keep=False)
+        steps.add_infos(infos(value), keep=False)
         steps.rewards.append(np.array([value]))
     assert set(steps.account) == {"portfolio_value", "cash"}
     assert steps.infos == []
     before, after = steps.split(2)
     np.testing.assert_array_equal(before.account["portfolio_value"].batched(), [[1, 2]])
-    np.testing.assert_array_equal(after.terms["pnl"].batched(), [[3]])
+    np.testing.assert_array_equal(after.reward_terms["pnl"].batched(), [[3]])
     assert (before.first, after.first, len(after)) == (0, 2, 1)
 
 
 def test_infos_that_begin_without_an_account_are_kept_as_they_are():
-    steps = Steps(0, 4)
+    steps = StepBlock(0, 4)
     for said in ({}, infos(1.0)):
-        steps.tell(said, keep=False)
+        steps.add_infos(said, keep=False)
         steps.rewards.append(np.array([0.0]))
     assert steps.account == {}
     assert steps.infos == [{}, infos(1.0)]
@@ -86,13 +86,13 @@ def test_infos_that_begin_without_an_account_are_kept_as_they_are():
 
 @pytest.mark.parametrize("here", [np.asarray, torch.as_tensor], ids=["here", "on a device"])
 def test_observations_of_a_part_are_hashed_too(here):
-    steps = Steps(0, 4)
+    steps = StepBlock(0, 4)
     seen = [np.arange(6, dtype=np.float32).reshape(2, 3) + step for step in range(3)]
     for observation in seen:
         steps.observations.append(here(observation))
         steps.rewards.append(np.zeros(2))
     part, _ = steps.split(2)
     part.hash_observations(keep=False)
-    expected = np.stack([hashes_of(observation) for observation in seen[:2]], axis=1)
+    expected = np.stack([observation_hashes(observation) for observation in seen[:2]], axis=1)
     np.testing.assert_array_equal(part.hashes.batched(), expected)
     assert len(part.observations) == 0

@@ -11,7 +11,7 @@ from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
 from alphaswarm_rl.lake.views import ensure_duckdb_views, register_run_views
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.runtime import RLRuntime, training
+from alphaswarm_rl.runtime import RLRuntime, evaluate
 from alphaswarm_rl.settings import LedgerSettings, RecordSettings, Settings, StoreSettings, TrajectorySettings
 from tests.cli.calling import RANDOM, call
 from tests.lake.killing import rows_of
@@ -161,7 +161,7 @@ def test_a_validation_that_a_halt_cut_short_is_made_once_more(settings, ledger, 
     training_spec = {"total_timesteps": 5000, "eval_during_training": True, "eval_freq": 1024, "n_envs": 4}
     spec = tiny(**RANDOM_AGENT, training=training_spec, evaluation={"episodes": 4})
     whole = RLRuntime(spec, settings).train()
-    real, calls = training.evaluate_learner, []
+    real, calls = evaluate.evaluate_learner, []
 
     def cut_short(*args, halt, **more):
         calls.append(halt)
@@ -175,7 +175,7 @@ def test_a_validation_that_a_halt_cut_short_is_made_once_more(settings, ledger, 
 
         return real(*args, halt=Halting(), **more)
 
-    monkeypatch.setattr(training, "evaluate_learner", cut_short)
+    monkeypatch.setattr(evaluate, "evaluate_learner", cut_short)
     stopped = RLRuntime(spec, settings).train()
     assert stopped.status == "halted"
     resumed = RLRuntime.from_run(stopped.run_id, settings).resume()

@@ -199,7 +199,7 @@ def test_a_failed_run_is_an_error_in_trace_and_logs(tmp_path, spans, records, mo
     def fail(*_, **__):
         raise ValueError("the disk sings")
 
-    monkeypatch.setattr("alphaswarm_rl.runtime.training.TrainingSession.save", fail)
+    monkeypatch.setattr("alphaswarm_rl.runtime.session.TrainingSession.save", fail)
     with pytest.raises(alphaswarm_rl.AlphaSwarmError):
         RLRuntime(tiny(**RANDOM), on(tmp_path / "home", traces={}, logs={})).train()
     (run,) = [span for span in spans() if span["name"] == "run"]

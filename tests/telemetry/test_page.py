@@ -7,7 +7,8 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from alphaswarm_rl.runtime import RLRuntime, telemetry_observer
+from alphaswarm_rl.runtime import RLRuntime
+from alphaswarm_rl.telemetry import listener
 from alphaswarm_rl.telemetry.metrics import METRICS
 from tests.runtime.conftest import tiny
 from tests.telemetry.conftest import on, said
@@ -24,7 +25,7 @@ class Scraper:
     def __init__(self, monkeypatch):
         self.text = None
         self.address = None
-        opened = telemetry_observer.Telemetry
+        opened = listener.Telemetry
         scraper = self
 
         class Seen(opened):
@@ -32,7 +33,7 @@ class Scraper:
                 super().__init__(*args, **kwargs)
                 scraper.address = None if self.page is None else self.page.address
 
-        monkeypatch.setattr(telemetry_observer, "Telemetry", Seen)
+        monkeypatch.setattr(listener, "Telemetry", Seen)
 
     def __call__(self, event):
         if event.stage == "done" and self.address is not None:

@@ -8,9 +8,9 @@ import pytest
 
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.tracking_observer import journal_folder
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.tracking.journal import journal_path, operations
+from alphaswarm_rl.tracking.listener import journal_folder
 from alphaswarm_rl.tracking.waiting import standing
 from tests.cli.calling import PPO, call, finished, start, wait_for_stage
 from tests.runtime.conftest import tiny

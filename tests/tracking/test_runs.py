@@ -14,11 +14,11 @@ from alphaswarm_rl.core.errors import TrackingError
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.tracking_observer import journal_folder
 from alphaswarm_rl.settings import LakeSettings, Settings
 from alphaswarm_rl.tracking.courier import ProcessCourier
 from alphaswarm_rl.tracking.destination import Destination
 from alphaswarm_rl.tracking.journal import Journal, journal_path, operations
+from alphaswarm_rl.tracking.listener import journal_folder
 from alphaswarm_rl.tracking.waiting import standing
 from tests.cli.calling import call
 from tests.runtime.conftest import tiny

@@ -86,7 +86,7 @@ def commit(session: Session, run: tuple[str, ...]) -> None:
     """
     from alphaswarm_rl.lake.delivery import deliver_all
     from alphaswarm_rl.lake.maintenance import undelivered
-    from alphaswarm_rl.recording.accounting import account_to
+    from alphaswarm_rl.recording.table_refs import refs_writer
 
     with _open(session) as (opened, ledger):
         named = [ledger.run(ref).id for ref in run]
@@ -95,7 +95,7 @@ def commit(session: Session, run: tuple[str, ...]) -> None:
         reasons = {run_id: _undeliverable(run_id, rows.get(run_id)) for run_id in waiting}
         problems = [reason for reason in reasons.values() if reason is not None]
         chosen = [run_id for run_id, reason in reasons.items() if reason is None]
-        done = deliver_all(opened, account_to(ledger), chosen)
+        done = deliver_all(opened, refs_writer(ledger), chosen)
         problems += done.problems
         left = {its.run_id: its.segments for its in undelivered(opened, ledger)}
         for run_id in chosen:

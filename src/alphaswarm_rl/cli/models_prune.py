@@ -33,7 +33,7 @@ def prune(session: Session, dry_run: bool, who: str | None) -> None:
     from alphaswarm_rl.inference.checkpoints import CheckpointStore
     from alphaswarm_rl.ledger import Ledger
     from alphaswarm_rl.models import ModelRegistry
-    from alphaswarm_rl.runtime.model_files import delete_released
+    from alphaswarm_rl.runtime.registered_models import delete_released
     from alphaswarm_rl.telemetry.telling import telling
 
     settings = session.settings

@@ -61,7 +61,6 @@ def _curve(settings: Settings, model: ModelRow) -> list[tuple[int, float]]:
     if model.run_id is None:
         return []
     from alphaswarm_rl.ledger import Ledger
-    from alphaswarm_rl.runtime.model_curve import training_curve
 
     with Ledger.open(settings) as ledger:
-        return training_curve(ledger, model.run_id, model.total_timesteps)
+        return ledger.training_curve(model.run_id, model.total_timesteps)

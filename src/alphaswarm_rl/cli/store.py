@@ -40,7 +40,7 @@ def status(session: Session, run: tuple[str, ...]) -> None:
         run: The runs: ids, beginnings of them, or latest.
     """
     from alphaswarm_rl.ledger import Ledger
-    from alphaswarm_rl.runtime.tracking_observer import journal_folder
+    from alphaswarm_rl.tracking.listener import journal_folder
 
     folder = journal_folder(session.settings)
     with Ledger.open(session.settings) as ledger:
@@ -72,9 +72,10 @@ def sync(session: Session, run: tuple[str, ...], to: str | None) -> None:
         run: The runs: ids, beginnings of them, or latest.
         to: Another address of the tracker.
     """
+    from alphaswarm_rl.core.run_listener import RunFacts
     from alphaswarm_rl.ledger import Ledger
-    from alphaswarm_rl.runtime.tracking_observer import account, journal_folder
     from alphaswarm_rl.tracking.courier import deliver_now
+    from alphaswarm_rl.tracking.listener import delivery_columns, journal_folder
     from alphaswarm_rl.tracking.waiting import end_for, journals, move
 
     if to is not None and not run:
@@ -94,7 +95,9 @@ def sync(session: Session, run: tuple[str, ...], to: str | None) -> None:
         after = _standings(folder, list(before)) if before else []
         for its in after:
             if its.run_id in known and _ended(ledger, its.run_id) is not None:
-                account(ledger, its)
+                columns = delivery_columns(RunFacts.of(ledger.run(its.run_id)), its)
+                if columns:
+                    ledger.update_run(its.run_id, **columns)
     delivered = sum(before[its.run_id].waiting - its.waiting for its in after)
     problems = [f"run {its.run_id}: {_why(its)}" for its in after if its.waiting or its.set_aside]
     document = {"runs": list(before), "delivered": delivered, "problems": problems}

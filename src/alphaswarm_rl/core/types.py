@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,3 +24,7 @@ AnySpace: TypeAlias = "Space[Any]"
 JsonObject: TypeAlias = dict[str, Any]
 #: The same where it is only read.
 JsonMapping: TypeAlias = Mapping[str, Any]
+#: One step's values of all environments: an array, a tensor, or a mapping or tuple of those.
+Batch: TypeAlias = Any
+#: What an evaluation is part of: the search for the best model of a training, or a verb that judges a policy.
+EvaluationPhase: TypeAlias = Literal["validation", "evaluate", "replay"]

@@ -22,6 +22,7 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError
+from alphaswarm_rl.core.run_listener import Checkpoint as Checkpoint
 
 SCHEMA_VERSION = 1
 _ARRAYS = "state.safetensors"
@@ -29,15 +30,6 @@ _MANIFEST = "checkpoint.json"
 _UNFINISHED = ".unfinished-"
 #: How folders begin that hold no run's checkpoints but a model from elsewhere.
 ADDED = "added-"
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint on disk."""
-
-    path: Path
-    sha256: str
-    timesteps: int
 
 
 @dataclass(frozen=True)

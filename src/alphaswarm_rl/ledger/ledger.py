@@ -192,6 +192,19 @@ class Ledger:
         """The run's episodes."""
         return results.list_episodes(self.engine, run_id, phase=phase)
 
+    def training_curve(self, run_id: str, until: int | None) -> list[tuple[int, float]]:
+        """Transitions and return of the episodes of a training run, in order; NaN where an episode has no return.
+
+        Args:
+            run_id: The run.
+            until: Transitions that a model learnt from: what came later says nothing about it. None takes all.
+        """
+        return [
+            (row.timesteps, float("nan") if row.mean_reward is None else row.mean_reward)
+            for row in self.episodes(run_id, phase="train")
+            if until is None or row.timesteps <= until
+        ]
+
     def add_evaluation(
         self,
         run_id: str,

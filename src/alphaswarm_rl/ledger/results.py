@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Engine, and_, delete, select
 
+from alphaswarm_rl.core.types import EvaluationPhase
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import EpisodeRow, EvaluationRow
 from alphaswarm_rl.ledger.statements import checked, new_id
 from alphaswarm_rl.ledger.tables import episodes, equity_curve_refs, evaluations, trajectory_refs
-
-EvaluationPhase = Literal["validation", "evaluate", "replay"]
 
 
 def add_episodes(engine: Engine, run_id: str, rows: Iterable[Mapping[str, Any]]) -> int:

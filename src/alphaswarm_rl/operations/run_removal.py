@@ -22,9 +22,9 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.operations.operation import operation
-from alphaswarm_rl.recording.accounting import refuse_other_tables
-from alphaswarm_rl.runtime.tracking_observer import journal_folder
+from alphaswarm_rl.recording.table_refs import refuse_other_tables
 from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.tracking.listener import journal_folder
 from alphaswarm_rl.tracking.waiting import forget
 
 #: Hears a question before anything is deleted; raises where the answer is no.

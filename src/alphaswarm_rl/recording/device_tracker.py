@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +10,9 @@ from torch import Tensor
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
 from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.run_listener import Episode
+from alphaswarm_rl.core.types import Batch, JsonObject
 from alphaswarm_rl.envs.device_episodes import DeviceEpisodes
-from alphaswarm_rl.recording.episodes import Episode
 
 
 class DeviceTracker(DeviceEpisodes):
@@ -28,9 +28,9 @@ class DeviceTracker(DeviceEpisodes):
         self.finished = 0
         self.mean_reward: float | None = None
         self._episodes: list[Episode] = []
-        self._looked_at = time.time_ns()
+        self._counted_at = time.time_ns()
 
-    def step(self, actions: Any, **storage: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Batch, **storage: Tensor) -> tuple[Batch, Batch, Batch, Batch, JsonObject]:
         """One step of all environments."""
         result = super().step(actions, **storage)
         self.transitions += self.num_envs
@@ -38,10 +38,10 @@ class DeviceTracker(DeviceEpisodes):
 
     def mark(self) -> None:
         """Everything so far counts."""
-        self._look()
+        self._count()
 
-    def _look(self) -> None:
-        """The device is waited for here alone."""
+    def _count(self) -> None:
+        """Counts the episodes that finished since the last call; the host waits for the device here alone."""
         sums, now = self.sums(), time.time_ns()
         if not np.isfinite([sums.total_reward, float(self.running_returns().sum())]).all():
             raise EnvError(
@@ -60,17 +60,17 @@ class DeviceTracker(DeviceEpisodes):
                     self.transitions,
                     self.mean_reward,
                     length,
-                    began_ns=self._looked_at,
+                    began_ns=self._counted_at,
                     ended_ns=now,
                     count=sums.count,
                 )
             )
             self.finished += sums.count
-        self._looked_at = now
+        self._counted_at = now
 
     def take(self) -> list[Episode]:
         """The episodes that finished since the last call, those of a rollout as one."""
-        self._look()
+        self._count()
         episodes, self._episodes = self._episodes, []
         return episodes
 

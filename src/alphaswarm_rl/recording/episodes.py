@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
+from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.run_listener import Episode
+from alphaswarm_rl.core.types import Array, Batch, JsonObject
 from alphaswarm_rl.envs.passing import WatchedEnv
-from alphaswarm_rl.recording.finite import refuse_not_finite
-
-
-@dataclass(frozen=True)
-class Episode:
-    """One finished episode; `began_ns` and `ended_ns` are by the clock, and no checkpoint has them.
-
-    With a `count` it stands for so many, beginning with its number: their mean return and length.
-    """
-
-    number: int
-    env_idx: int
-    timesteps: int
-    reward: float
-    length: int
-    portfolio_value: float | None = None
-    began_ns: int = 0
-    ended_ns: int = 0
-    count: int = 1
 
 
 class EpisodeTracker(WatchedEnv):
@@ -51,7 +34,7 @@ class EpisodeTracker(WatchedEnv):
         self._began = [time.time_ns()] * self.num_envs
         self.mark()
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Batch, JsonObject]:
         """Starts every environment; unfinished episodes are forgotten."""
         self._returns[:] = 0
         self.numbers[self.lengths > 0] += 1
@@ -59,7 +42,7 @@ class EpisodeTracker(WatchedEnv):
         self._began = [time.time_ns()] * self.num_envs
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Batch) -> tuple[Batch, Batch, Batch, Batch, JsonObject]:
         """One step of all environments."""
         result = self.env.step(actions)
         observation, rewards, terminated, truncated, infos = result
@@ -132,3 +115,33 @@ class EpisodeTracker(WatchedEnv):
         else:
             self.numbers[state.arrays["lengths"] > 0] += 1
         self.mark()
+
+
+def refuse_not_finite(observation: Batch, rewards: Array, *, step: int) -> None:
+    """Refuses observations and rewards that hold NaN or infinity: a policy that learns from them learns nothing.
+
+    Args:
+        observation: A batch of observations; a mapping for a Dict space.
+        rewards: A batch of rewards.
+        step: The vector step that gave them, for the message.
+    """
+    if not _is_finite(rewards):
+        _refuse("reward", int(np.flatnonzero(~np.isfinite(rewards))[0]), step)
+    parts = observation.values() if isinstance(observation, dict) else (observation,)
+    for part in parts:
+        if part.dtype.kind == "f" and not _is_finite(part):
+            bad = ~np.isfinite(part).reshape(len(part), -1).all(axis=1)
+            _refuse("observation", int(np.flatnonzero(bad)[0]), step)
+
+
+def _is_finite(array: Array) -> bool:
+    # A sum is four times as fast as a look at each value, and finite for all but huge ones; those are looked at.
+    return math.isfinite(array.sum(dtype=np.float64)) or bool(np.isfinite(array).all())
+
+
+def _refuse(what: str, index: int, step: int) -> None:
+    raise EnvError(
+        f"the environment's {what}",
+        f"environment {index} gave NaN or infinity at vector step {step}",
+        "Mend the environment, or its data.",
+    )

@@ -1,4 +1,7 @@
-"""Which episode and which step of it each recorded row is, and whether its episode is kept."""
+"""Which episode and which step of it each recorded row is, and whether its episode is kept.
+
+A row is one step of one environment. Arrays over rows are (n, S): environments, and steps of the batch.
+"""
 
 # Numba infers the types of jitted code.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
@@ -6,14 +9,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from alphaswarm_rl.arrays.jit import njit
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.lake.hashing64 import mix
-
-Array = np.ndarray[Any, Any]
 
 #: One in how many episodes is kept beyond `record.max_rows`.
 SPARSE = 100
@@ -39,6 +41,14 @@ class Sampling:
 
 #: Every episode.
 ALL = Sampling(2**62, 1)
+
+
+class RowNumbers(NamedTuple):
+    """The episode of each row, its step in it, and whether the row is kept; each (n, S)."""
+
+    episodes: Array
+    steps: Array
+    kept: Array
 
 
 class Numbering:
@@ -69,15 +79,19 @@ class Numbering:
         self.episodes[begun] += self._stride
         self.steps[:] = 0
 
-    def take(self, ended: Array) -> tuple[Array, Array, Array]:
-        """Numbers the rows of (n, S) steps: episodes, steps, and which rows are kept."""
+    def take(self, ended: Array) -> RowNumbers:
+        """Numbers the rows of the next steps.
+
+        Args:
+            ended: Whose episode ended at which step, (n, S).
+        """
         episodes, steps = np.empty(ended.shape, np.int64), np.empty(ended.shape, np.int64)
         kept = np.empty(ended.shape, np.bool_)
         state = (self.episodes, self.steps, self._kept)
         chosen = (self._vector_steps, self._stride, self._sampling.first, self._sampling.every)
         _number(ended, *state, *chosen, episodes, steps, kept)
         self._vector_steps += ended.shape[1]
-        return episodes, steps, kept
+        return RowNumbers(episodes, steps, kept)
 
 
 @njit(cache=True, nogil=True)

@@ -7,11 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.runtime.envelope import RunFailed
-    from alphaswarm_rl.runtime.result import RunResult
+    from alphaswarm_rl.runtime.result import RunFailed, RunResult
     from alphaswarm_rl.runtime.runtime import RLRuntime
 
-_HOMES = {"RLRuntime": "runtime", "RunFailed": "envelope", "RunResult": "result"}
+_HOMES = {"RLRuntime": "runtime", "RunFailed": "result", "RunResult": "result"}
 
 __all__ = ["RLRuntime", "RunFailed", "RunResult"]
 

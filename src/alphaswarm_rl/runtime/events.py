@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.ledger import Ledger
 
 _log = logging.getLogger(__name__)
@@ -30,27 +29,8 @@ STAGES = (
 )
 
 
-@dataclass(frozen=True)
-class Event:
-    """Something that happened in a run."""
-
-    run_id: str
-    seq: int
-    stage: str
-    ts: datetime
-    payload: Mapping[str, Any]
-    #: The trace that the run is told as, where it is.
-    trace_id: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The event as JSON."""
-        traced = {} if self.trace_id is None else {"trace_id": self.trace_id}
-        head = {"run_id": self.run_id, "seq": self.seq, "stage": self.stage, "ts": self.ts.isoformat(), **traced}
-        return {**head, **self.payload}
-
-
 class Sink(Protocol):
-    """Whoever wants to see events."""
+    """A receiver of events."""
 
     def __call__(self, event: Event) -> None:
         """Takes one event."""
@@ -76,7 +56,7 @@ class EventBus:
         """One more sink, for what comes from now on."""
         self._sinks.append(sink)
 
-    def emit(self, stage: str, **payload: Any) -> None:
+    def emit(self, stage: str, **payload: object) -> None:
         """Sends one event."""
         if stage not in STAGES:
             raise ValueError(f"unknown stage {stage!r}")
@@ -121,7 +101,7 @@ def log_sink(event: Event) -> None:
         _log.log(level, "run %s: %s (%s)", event.run_id[:8], event.stage, details)
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""What a run row pins of code and machine."""
+"""What a run's row pins of code and machine, and what differs from it later."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import subprocess
 from functools import cache
 from importlib.metadata import distributions, version
 from pathlib import Path
-from typing import Any
 
 import alphaswarm_rl
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.ledger import RunRow, VersionRow
+from alphaswarm_rl.spec import RLExperimentSpec
 
 
 @cache
-def code_fingerprint() -> dict[str, Any]:
+def code_fingerprint() -> JsonObject:
     """Package version, git commit where the source lies in a checkout, and a hash of every installed distribution."""
     installed = sorted({f"{dist.metadata['Name'].lower()}=={dist.version}" for dist in distributions()})
     return {
@@ -24,6 +26,11 @@ def code_fingerprint() -> dict[str, Any]:
         "git_commit": _git_commit(Path(alphaswarm_rl.__file__).parent),
         "lock_hash": hashlib.sha256("\n".join(installed).encode()).hexdigest(),
     }
+
+
+def spec_code_fingerprint(spec: RLExperimentSpec) -> JsonObject:
+    """The code that a spec runs on: that of the package, and the versions of its components."""
+    return {**code_fingerprint(), "components": spec.component_versions}
 
 
 def _git_commit(folder: Path) -> str | None:
@@ -41,7 +48,7 @@ def _git(git: str, folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def machine_fingerprint(device: str) -> dict[str, Any]:
+def machine_fingerprint(device: str) -> JsonObject:
     """CPU, instruction sets, threads and device: what bit-for-bit equality depends on."""
     import torch
 
@@ -67,3 +74,24 @@ def _cpu_model() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def component_drift(version: VersionRow, spec: RLExperimentSpec) -> list[str]:
+    """Which components behave differently from when the version was first stored."""
+    stored, current = version.component_versions, spec.component_versions
+    return [
+        f"code differs: {name.partition(':')[2]} {stored[name]} -> {current.get(name, 'gone')}"
+        for name in sorted(stored)
+        if current.get(name) != stored[name]
+    ]
+
+
+def machine_drift(row: RunRow, spec: RLExperimentSpec) -> list[str]:
+    """What differs between the machine and the code a run began with and those it is resumed with."""
+    pairs = ((row.machine, machine_fingerprint(row.device)), (row.code_fingerprint, spec_code_fingerprint(spec)))
+    return [
+        f"resumed with another {name}: {before.get(name)} -> {now[name]}"
+        for before, now in pairs
+        for name in now
+        if before.get(name) != now[name]
+    ]

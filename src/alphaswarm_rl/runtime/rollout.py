@@ -1,76 +1,26 @@
-"""Rolling out a policy to judge it."""
+"""Playing episodes to evaluate a policy.
+
+Environment i of n plays the episodes i, i + n, i + 2n ..., each a fixed number of them, so that short episodes are not
+over-represented and the result does not depend on n.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.halt import HaltToken
-from alphaswarm_rl.recording.accounts import recorder_for
-from alphaswarm_rl.recording.finite import refuse_not_finite
+from alphaswarm_rl.core.run_listener import Evaluation
+from alphaswarm_rl.core.types import Array, Batch, JsonMapping
+from alphaswarm_rl.envs.trading_plan import TradingPlan
+from alphaswarm_rl.recording.episodes import refuse_not_finite
+from alphaswarm_rl.statistics.performance import performance
 
-#: Metrics of trading that runs and evaluations have a column of their own for.
-PORTFOLIO_COLUMNS = ("sharpe", "max_drawdown", "final_value", "total_return")
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What an evaluation found: one return and one length per episode, in the order of their keys.
-
-    Attributes:
-        returns: Sum of the rewards of each episode.
-        lengths: Steps of each episode.
-        in_sample: Whether it saw data of training or validation.
-        dates: The first and the last bar that it traded, or the dates it was given; None where there are none.
-        frames: Pictures of the first episode, where they were asked for.
-        accounts: How the account did in each episode, where there is one.
-        repeats: For each episode whether it is one that was played before: it began with the same observation and
-            ended after as many steps with the same return. A rule that draws nothing plays a window again and again.
-    """
-
-    returns: tuple[float, ...]
-    lengths: tuple[int, ...]
-    in_sample: bool | None
-    dates: tuple[str | None, str | None] = (None, None)
-    frames: tuple[np.ndarray[Any, Any], ...] = ()
-    accounts: tuple[Mapping[str, float], ...] = ()
-    repeats: tuple[bool, ...] = ()
-
-    @property
-    def distinct(self) -> tuple[float, ...]:
-        """The returns of episodes that are none of those before: all that is evidence."""
-        repeats = self.repeats or (False,) * len(self.returns)
-        return tuple(value for value, again in zip(self.returns, repeats, strict=True) if not again)
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """The summary that rows, events and answers carry."""
-        returns = np.array(self.returns)
-        return {
-            "episodes": len(self.returns),
-            "distinct_episodes": len(self.distinct),
-            "mean_reward": float(returns.mean()),
-            "std_reward": float(returns.std()),
-            "min_reward": float(returns.min()),
-            "max_reward": float(returns.max()),
-            "total_reward": float(returns.sum()),
-            "mean_length": float(np.mean(self.lengths)),
-            "in_sample": self.in_sample,
-            "window_start": self.dates[0],
-            "window_end": self.dates[1],
-            **self._portfolio,
-        }
-
-    @property
-    def _portfolio(self) -> dict[str, float]:
-        """Means over the episodes."""
-        names = self.accounts[0] if self.accounts else ()
-        return {name: float(np.mean([account[name] for account in self.accounts])) for name in names}
+#: What account statistics need of every step, by its name in `infos`.
+_ACCOUNT_INFOS = ("portfolio_value", "turnover", "cost")
 
 
 def evaluate_learner(
@@ -85,80 +35,130 @@ def evaluate_learner(
     halt: HaltToken | None = None,
     record_frames: bool = False,
 ) -> Evaluation | None:
-    """Plays the first `episodes` episodes of an evaluation environment; None when it was halted.
-
-    Environment i plays the episodes i, i + n, i + 2n ..., each a fixed number of them, so that short episodes are not
-    over-represented and the result does not depend on n.
-    """
-    n = env.num_envs
-    returns = np.zeros(episodes)
-    unfinished = episodes
-    lengths = np.zeros(episodes, dtype=np.int64)
-    running, steps = np.zeros(n), np.zeros(n, dtype=np.int64)
-    current = np.arange(n)  # the episode that each environment plays
+    """Plays the first `episodes` episodes of an evaluation environment; None when it was halted."""
     learner.seed_predictions(seed, env)
     observation, _ = env.reset(seed=seed)  # a seed restarts the numbering of episodes
-    episode_start = np.ones(n, dtype=bool)
-    beginnings: dict[int, bytes] = {}
+    played = _PlayedEpisodes(episodes, env)
+    starts = np.ones(env.num_envs, dtype=bool)
     masks = getattr(env, "action_masks", None)
-    memory: Any = None
-    frames: list[np.ndarray[Any, Any]] = []
-    recorder = recorder_for(env)
-    accounts: dict[int, Mapping[str, float]] = {}
-    played = 0
-    while unfinished:
+    memory: object = None
+    frames: list[Array] = []
+    step = 0
+    while played.unfinished:
         if halt is not None and halt.should_halt():
             return None
-        for index in np.flatnonzero(episode_start):
-            beginnings[int(current[index])] = _bytes_of(observation, int(index))
-        if record_frames and current[0] == 0:
+        played.begin(starts, observation)
+        if record_frames and played.current[0] == 0:
             frames.append(np.asarray(env.render()[0]))  # type: ignore[index]
         actions, memory = learner.predict(
-            observation, memory, episode_start, deterministic=deterministic, masks=None if masks is None else masks()
+            observation, memory, starts, deterministic=deterministic, masks=None if masks is None else masks()
         )
         observation, rewards, terminated, truncated, infos = env.step(actions)
-        refuse_not_finite(observation, rewards, step=played)
-        if recorder is not None:
-            recorder.record(infos)
-        played += 1
-        running += rewards
-        steps += 1
-        episode_start = terminated | truncated
-        for index in np.flatnonzero(episode_start):
-            episode = int(current[index])
-            account = None if recorder is None else recorder.end_episode(int(index))
-            if episode < episodes:
-                returns[episode], lengths[episode] = running[index], steps[index]
-                unfinished -= 1
-                if account is not None:
-                    accounts[episode] = account
-            current[index] += n
-        running[episode_start] = 0
-        steps[episode_start] = 0
+        refuse_not_finite(observation, rewards, step=step)
+        step += 1
+        starts = terminated | truncated
+        played.add(rewards, starts, infos)
     return Evaluation(
-        tuple(returns.tolist()),
-        tuple(lengths.tolist()),
+        tuple(played.returns.tolist()),
+        tuple(played.lengths.tolist()),
         in_sample,
         dates,
         tuple(frames),
-        tuple(accounts[episode] for episode in sorted(accounts)),
-        tuple(_repeats([(beginnings[e], float(returns[e]), int(lengths[e])) for e in range(episodes)])),
+        tuple(played.accounts[episode] for episode in sorted(played.accounts)),
+        tuple(played.repeats()),
     )
 
 
-def _repeats(played: Sequence[tuple[bytes, float, int]]) -> Iterator[bool]:
-    seen: set[tuple[bytes, float, int]] = set()
-    for one in played:
-        yield one in seen
-        seen.add(one)
+class _PlayedEpisodes:
+    """Returns, lengths and account statistics of the first episodes, each by its key.
+
+    Args:
+        episodes: How many count; environments play on beyond them until all of these are over.
+        env: The environments.
+    """
+
+    def __init__(self, episodes: int, env: AnyVectorEnv) -> None:
+        n = env.num_envs
+        self.unfinished = episodes
+        self.returns = np.zeros(episodes)
+        self.lengths = np.zeros(episodes, dtype=np.int64)
+        self.accounts: dict[int, Mapping[str, float]] = {}
+        #: The episode that each environment plays.
+        self.current = np.arange(n)
+        self._running = np.zeros(n)
+        self._steps = np.zeros(n, dtype=np.int64)
+        self._first_observations: dict[int, bytes] = {}
+        plan = getattr(env.unwrapped, "plan", None)
+        self._account_history = _AccountHistory(plan, n) if isinstance(plan, TradingPlan) else None
+
+    def begin(self, starts: Array, observation: Batch) -> None:
+        """Notes what is shown at the start of an episode."""
+        for index in np.flatnonzero(starts):
+            self._first_observations[int(self.current[index])] = _digest(observation, int(index))
+
+    def add(self, rewards: Array, ended: Array, infos: JsonMapping) -> None:
+        """Takes in one step of all environments."""
+        if self._account_history is not None:
+            self._account_history.add(infos)
+        self._running += rewards
+        self._steps += 1
+        for index in np.flatnonzero(ended):
+            episode = int(self.current[index])
+            account = None if self._account_history is None else self._account_history.end_episode(int(index))
+            if episode < len(self.returns):
+                self.returns[episode], self.lengths[episode] = self._running[index], self._steps[index]
+                self.unfinished -= 1
+                if account is not None:
+                    self.accounts[episode] = account
+            self.current[index] += len(self.current)
+        self._running[ended] = 0
+        self._steps[ended] = 0
+
+    def repeats(self) -> Iterator[bool]:
+        """For each episode whether it repeats an earlier one."""
+        seen: set[tuple[bytes, float, int]] = set()
+        for episode, total in enumerate(self.returns.tolist()):
+            key = (self._first_observations[episode], total, int(self.lengths[episode]))
+            yield key in seen
+            seen.add(key)
 
 
-def _bytes_of(observation: Any, index: int) -> bytes:
+class _AccountHistory:
+    """The steps of trading accounts, from which the performance of each episode is computed.
+
+    Args:
+        plan: What the environment is made of: its initial cash and the periods in a year.
+        num_envs: How many are stepped together.
+    """
+
+    def __init__(self, plan: TradingPlan, num_envs: int) -> None:
+        self._initial_cash = plan.initial_cash
+        self._periods_per_year = plan.panel.periods_per_year
+        self._steps: list[Array] = []
+        self._first_step = np.zeros(num_envs, dtype=np.int64)
+
+    def add(self, infos: JsonMapping) -> None:
+        """Takes in one step of all environments."""
+        self._steps.append(np.stack([infos[name] for name in _ACCOUNT_INFOS]))
+
+    def end_episode(self, index: int) -> dict[str, float]:
+        """The performance of one account in the episode that ends here; its next step begins another."""
+        episode = self._steps[self._first_step[index] :]
+        self._first_step[index] = len(self._steps)
+        values, turnover, cost = np.stack([step[:, index] for step in episode], axis=1)
+        return {
+            **performance(np.concatenate([[self._initial_cash], values]), self._periods_per_year),
+            "turnover": float(turnover.mean()),
+            "cost": float(cost.sum()) / self._initial_cash,
+        }
+
+
+def _digest(observation: Batch, index: int) -> bytes:
     """What one environment shows, to be compared."""
     if isinstance(observation, Mapping):
-        return b"".join(_bytes_of(observation[name], index) for name in sorted(observation))
+        return b"".join(_digest(observation[name], index) for name in sorted(observation))
     if isinstance(observation, tuple):
-        return b"".join(_bytes_of(part, index) for part in observation)
+        return b"".join(_digest(part, index) for part in observation)
     one = observation[index]
     array = one.detach().cpu().numpy() if hasattr(one, "detach") else np.asarray(one)
     return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()

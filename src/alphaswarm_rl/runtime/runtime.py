@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.errors import RunError, SpecError, nearest
 from alphaswarm_rl.core.process_lock import one_at_a_time
+from alphaswarm_rl.core.run_listener import Event
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.cpu_threads import cpu_threads
 from alphaswarm_rl.inference.selection import Verb, latest_for
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.options import load_settings
-from alphaswarm_rl.runtime import judge as judging
-from alphaswarm_rl.runtime import train as training
-from alphaswarm_rl.runtime.envelope import RunFailed
-from alphaswarm_rl.runtime.events import Event, Sink
-from alphaswarm_rl.runtime.opening import RunContext
-from alphaswarm_rl.runtime.result import RunResult
+from alphaswarm_rl.runtime.evaluate import Arguments, EvaluatingVerb, evaluate
+from alphaswarm_rl.runtime.events import Sink
+from alphaswarm_rl.runtime.result import RunFailed, RunResult
+from alphaswarm_rl.runtime.run import RunSetup
+from alphaswarm_rl.runtime.train import resume, train
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refuse_verb
+
+if TYPE_CHECKING:
+    from pyarrow import Table
 
 __all__ = ["RLRuntime", "RunFailed", "RunResult"]
 
@@ -37,30 +41,24 @@ class RLRuntime:
         progress: Whether a progress bar is shown on standard error.
         sinks: More receivers of the run's events.
         frames: Data frames for the data pipeline `frame`, by name.
-        stop_when: Hears every event of a training; a text that it answers with halts the run, as its reason.
+        stop_when: Hears every event of a training; a text that it returns halts the run, as its reason.
     """
 
     def __init__(
         self,
-        spec: RLExperimentSpec | Mapping[str, Any] | str | Path,
+        spec: RLExperimentSpec | JsonMapping | str | Path,
         settings: Settings | None = None,
         *,
-        overrides: Mapping[str, Any] | None = None,
+        overrides: JsonMapping | None = None,
         progress: bool = False,
         sinks: Sequence[Sink] = (),
-        frames: Mapping[str, Any] | None = None,
+        frames: Mapping[str, object] | None = None,
         stop_when: Callable[[Event], str | None] | None = None,
     ) -> None:
         self.spec = _as_spec(spec)
         self.settings = load_settings({}, os.environ) if settings is None else settings
-        self._context = RunContext(
-            self.spec,
-            self.settings,
-            dict(overrides or {}),
-            progress,
-            tuple(sinks),
-            dict(frames or {}),
-            stop_when=stop_when,
+        self._setup = RunSetup(
+            self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks), dict(frames or {}), stop_when
         )
         self._run: RunRow | None = None
         refuse_absent(self.spec)
@@ -71,10 +69,10 @@ class RLRuntime:
         run: str,
         settings: Settings | None = None,
         *,
-        overrides: Mapping[str, Any] | None = None,
+        overrides: JsonMapping | None = None,
         progress: bool = False,
         sinks: Sequence[Sink] = (),
-        frames: Mapping[str, Any] | None = None,
+        frames: Mapping[str, object] | None = None,
         verb: Verb | None = None,
     ) -> RLRuntime:
         """The runtime of a stored run: its pinned version, whatever the files say today.
@@ -86,7 +84,7 @@ class RLRuntime:
             progress: Whether a progress bar is shown on standard error.
             sinks: More receivers of the run's events.
             frames: Data frames for the data pipeline `frame`, by name; no run keeps them.
-            verb: What the run is wanted for: `latest` is then the newest that the verb can use, else the newest of all.
+            verb: What the run is used for: `latest` is then the newest that the verb can use, else the newest of all.
         """
         settings = load_settings({}, os.environ) if settings is None else settings
         with Ledger.open(settings) as ledger:
@@ -104,21 +102,21 @@ class RLRuntime:
         return runtime
 
     def train(self, *, seed: int | str | None = None) -> RunResult:
-        """Trains the spec's agent, judges it, and leaves a checkpoint.
+        """Trains the spec's agent, evaluates it, and leaves a checkpoint.
 
         Args:
             seed: Seed of this run; `random` draws one and pins it; None takes the spec's.
         """
         refuse_verb(self.spec, "train")
         with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
-            return training.train(self._context, ledger, seed=seed)
+            return train(self._setup, ledger, seed=seed)
 
     def resume(self) -> RunResult:
-        """Goes on with an interrupted, halted or failed training run, in its own row, from its last checkpoint."""
+        """Continues an interrupted, halted or failed training run, in its own row, from its last checkpoint."""
         if self._run is None:
             raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
         with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
-            return training.resume(self._context, ledger, self._run.id)
+            return resume(self._setup, ledger, self._run.id)
 
     def evaluate(
         self,
@@ -131,7 +129,7 @@ class RLRuntime:
         deterministic: bool | None = None,
         strict: bool = False,
     ) -> RunResult:
-        """Judges a policy on the evaluation window, in a row of its own.
+        """Evaluates a policy on the evaluation window, in a row of its own.
 
         Args:
             run: The run that made the policy; None takes the runtime's own (`from_run`).
@@ -142,8 +140,8 @@ class RLRuntime:
             deterministic: Another way to act than the spec's.
             strict: Refuse, instead of warn, when components changed since the version was stored.
         """
-        arguments = judging.Arguments(checkpoint, seed, window, episodes, deterministic)
-        return self._judge("evaluate", run, arguments, strict=strict)
+        arguments = Arguments(checkpoint, seed, window, episodes, deterministic)
+        return self._evaluate("evaluate", run, arguments, strict=strict)
 
     def replay(
         self,
@@ -157,10 +155,10 @@ class RLRuntime:
         strict: bool = False,
     ) -> RunResult:
         """Feeds a trained policy another window or seed, under its pinned version; see `evaluate` for the arguments."""
-        arguments = judging.Arguments(checkpoint, seed, new_window, episodes, deterministic)
-        return self._judge("replay", run, arguments, strict=strict)
+        arguments = Arguments(checkpoint, seed, new_window, episodes, deterministic)
+        return self._evaluate("replay", run, arguments, strict=strict)
 
-    def rows(self, kind: str, run: str) -> Any:
+    def rows(self, kind: str, run: str) -> Table:
         """The recorded steps of a run that this runtime made, as an Arrow table.
 
         Args:
@@ -169,7 +167,7 @@ class RLRuntime:
         """
         if kind not in KINDS:
             raise RunError(f"steps of kind {kind!r}", "there are no such", nearest(kind, KINDS))
-        store = self._context.stores.get(run)
+        store = self._setup.stores.get(run)
         if store is None:
             raise RunError(
                 f"the steps of run {run}",
@@ -178,16 +176,14 @@ class RLRuntime:
             )
         return store.rows(kind)
 
-    def _judge(
-        self, verb: judging.JudgingVerb, run: str | None, arguments: judging.Arguments, *, strict: bool
-    ) -> RunResult:
+    def _evaluate(self, verb: EvaluatingVerb, run: str | None, arguments: Arguments, *, strict: bool) -> RunResult:
         refuse_verb(self.spec, verb)
         with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             parent = self._run if run is None else latest_for(ledger, verb) if run == "latest" else ledger.run(run)
-            return judging.judge(self._context, ledger, verb, parent, arguments, strict=strict)
+            return evaluate(self._setup, ledger, verb, parent, arguments, strict=strict)
 
 
-def _as_spec(spec: RLExperimentSpec | Mapping[str, Any] | str | Path) -> RLExperimentSpec:
+def _as_spec(spec: RLExperimentSpec | JsonMapping | str | Path) -> RLExperimentSpec:
     if isinstance(spec, RLExperimentSpec):
         return spec
     return load_spec(spec) if isinstance(spec, str | Path) else RLExperimentSpec.from_data(spec)

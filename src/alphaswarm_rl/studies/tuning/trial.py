@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.runs import PRUNED
 from alphaswarm_rl.runtime import RLRuntime, RunFailed, RunResult
-from alphaswarm_rl.runtime.events import Event
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.studies.tuning.metrics import Metric

@@ -1,37 +1,33 @@
-"""What the ledger is told of recorded steps once they are in their tables."""
+"""References from the ledger to recorded steps: one for each file of steps that is in its table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.lake.segments import Segment
 from alphaswarm_rl.lake.tables import KINDS, identifier
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.settings import Settings
 
 
-def account_to(ledger: Ledger) -> Callable[[Sequence[Segment]], None]:
-    """What a delivery tells of its segments: each becomes one ref in the ledger, however often it is told."""
-
-    def account(segments: Sequence[Segment]) -> None:
-        ledger.add_refs([_ref(segment) for segment in segments])
-
-    return account
+def refs_writer(ledger: Ledger) -> Callable[[Sequence[Segment]], None]:
+    """What a delivery calls with its segments: each becomes one ref in the ledger, however often it is called."""
+    return lambda segments: ledger.add_refs([_ref(segment) for segment in segments])
 
 
-def _ref(segment: Segment) -> dict[str, Any]:
+def _ref(segment: Segment) -> JsonObject:
     facts = segment.facts
     namespace, _, table = facts.table.rpartition(".")
     if facts.kind == "equity_curves":
-        own: dict[str, Any] = {
+        extent: JsonObject = {
             "initial_value": facts.initial_value,
             "final_value": facts.final_value,
             "max_drawdown": facts.max_drawdown,
         }
     else:
-        own = {"first_step": facts.first_step, "last_step": facts.last_step}
+        extent = {"first_step": facts.first_step, "last_step": facts.last_step}
     return {
         "kind": facts.kind,
         "run_id": facts.run_id,
@@ -45,7 +41,7 @@ def _ref(segment: Segment) -> dict[str, Any]:
         "checksum": facts.checksum,
         "first_segment": segment.name.first,
         "last_segment": segment.name.last,
-        **own,
+        **extent,
     }
 
 

@@ -1,21 +1,22 @@
-"""What a run records: its trajectory store, the thread that fills it, and its phases."""
+"""What a run records: its trajectory store, the thread that fills it, and a recorder for each of its phases."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import spaces
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, OpenStore, StoreRequest
+from alphaswarm_rl.core.types import AnySpace, Batch, JsonObject
 from alphaswarm_rl.envs.passing import WatchedEnv
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.recording.accounting import account_to
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.numbering import ALL, Numbering, Sampling
-from alphaswarm_rl.recording.recorded_rows import RowKey
-from alphaswarm_rl.recording.recorder import PhaseRecorder, Writer, block_size
+from alphaswarm_rl.recording.phase_recorder import PhasePlan, PhaseRecorder, Writer, block_size
+from alphaswarm_rl.recording.rows import RowKey
+from alphaswarm_rl.recording.table_refs import refs_writer
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.trajectory_stores.iceberg import IcebergTrajectoryStore
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Recording:
-    """The recording of one run; without a store it records nothing.
+class RunRecorder:
+    """Records one run; without a store it records nothing.
 
     Args:
         store: Where rows go.
@@ -46,14 +47,15 @@ class Recording:
         self._training: PhaseRecorder | None = None
         self._phases: list[PhaseRecorder] = []
         self._finished = False
-        self._train = _wanted(settings, run.device)
+        self._train_mode = _train_mode(settings, run.device)
+        self._sampling = ALL if self._train_mode == "off" else Sampling.of(self._train_mode, settings.record.max_rows)
 
     @classmethod
     def open(cls, spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> Self:
-        """The recording that spec and settings ask for."""
-        recording = cls(_open_store(spec, settings, ledger, run), run, settings, ledger)
-        ledger.update_run(run.id, recording=recording.report())
-        return recording
+        """The recorder that spec and settings ask for."""
+        recorder = cls(_open_store(spec, settings, ledger, run), run, settings, ledger)
+        ledger.update_run(run.id, recording=recorder.report())
+        return recorder
 
     def __enter__(self) -> Self:
         return self
@@ -68,39 +70,35 @@ class Recording:
             if self.store is not None:
                 self.store.close()
 
-    def train(self, tracker: EpisodeTracker | DeviceTracker, observation: Any = None) -> AnyVectorEnv:
+    def record_training(self, tracker: EpisodeTracker | DeviceTracker, observation: Batch = None) -> AnyVectorEnv:
         """The training environment, recorded.
 
         Args:
             tracker: The environment; its counters say which episodes and steps come next.
-            observation: What it shows now, where a run goes on inside its episodes.
+            observation: What it shows now, where a run continues inside its episodes.
         """
-        record = self._settings.record
-        if self.store is None or self._train == "off":
+        if self.store is None or self._train_mode == "off":
             return tracker
         assert isinstance(tracker, EpisodeTracker)  # else nothing is recorded
         vector_steps = tracker.transitions // tracker.num_envs
         numbering = Numbering(
-            tracker.numbers,
-            tracker.lengths,
-            stride=1,
-            sampling=Sampling.of(self._train, record.max_rows),
-            vector_steps=vector_steps,
+            tracker.numbers, tracker.lengths, stride=1, sampling=self._sampling, vector_steps=vector_steps
         )
-        self._training = self._phase("train", tracker, numbering, first=vector_steps, holds=True)
-        self._training.go_on(observation)
+        plan = PhasePlan(*self._plan_of("train", tracker), first_step=vector_steps, holds=True)
+        self._training = self._open_phase(numbering, plan)
+        self._training.resume(observation)
         return RecordedEnv(tracker, self._training)
 
-    def judge(
+    def record_evaluation(
         self, env: AnyVectorEnv, phase: str, *, episodes: int, timesteps: int, first_episode: int = 0
     ) -> AnyVectorEnv:
-        """An environment of a judgement, recorded: its first `episodes` episodes.
+        """An environment of an evaluation, recorded: its first `episodes` episodes.
 
         Args:
             env: The environment.
-            phase: What the rows are of.
-            episodes: How many are played; what environments do beyond them is not part of the judgement.
-            timesteps: What the agent had been trained for.
+            phase: The phase of the rows.
+            episodes: How many are played; what environments do beyond them is not part of the evaluation.
+            timesteps: Transitions that the policy has learnt from.
             first_episode: The number of the first; the episodes of later validations follow those of earlier ones.
         """
         if self.store is None:
@@ -108,10 +106,10 @@ class Recording:
         n = env.num_envs
         begun = first_episode + np.arange(n)
         numbering = Numbering(begun, np.zeros(n, np.int64), stride=n, sampling=ALL, vector_steps=0)
-        recorder = self._phase(phase, env, numbering, timesteps=timesteps, episodes=first_episode + episodes)
-        return RecordedEnv(env, recorder)
+        plan = PhasePlan(*self._plan_of(phase, env), timesteps=timesteps, episode_limit=first_episode + episodes)
+        return RecordedEnv(env, self._open_phase(numbering, plan))
 
-    def decided(self, values: Any, log_probs: Any) -> None:
+    def decided(self, values: Batch, log_probs: Batch) -> None:
         """What the agent thought of the last training step."""
         if self._training is not None:
             self._training.decided(values, log_probs)
@@ -122,12 +120,12 @@ class Recording:
             self._training.release()
 
     def abandon(self) -> None:
-        """The agent forgot the steps since the last release."""
+        """The agent dropped the steps since the last release."""
         if self._training is not None:
             self._training.abandon()
 
     def checkpoint(self) -> None:
-        """Everything recorded so far is on disk, and can be told from what comes later."""
+        """Brings everything recorded so far to disk, apart from what comes later."""
         if self._writer is not None and self.store is not None:
             self.release()
             self._flush()
@@ -138,13 +136,13 @@ class Recording:
             self._ledger.update_run(self._run.id, recording=self.report())
 
     def drop_after(self, timesteps: int) -> None:
-        """Forgets what an interrupted run recorded after its checkpoint, and judgements that it did not finish."""
+        """Deletes what an interrupted run recorded after its checkpoint, and evaluations that it did not finish."""
         if self.store is not None:
-            judged = {(row.phase, row.timesteps) for row in self._ledger.evaluations(self._run.id)}
-            self.store.drop_after(timesteps, judged)
+            evaluated = {(row.phase, row.timesteps) for row in self._ledger.evaluations(self._run.id)}
+            self.store.drop_after(timesteps, evaluated)
 
-    def finish(self, *, compact: bool) -> dict[str, Any]:
-        """Brings all rows where they belong; gives the report that the run's row keeps.
+    def finish(self, *, compact: bool) -> None:
+        """Brings all rows where they belong, and the report into the run's row.
 
         Args:
             compact: Whether small files are merged: not where the run may be resumed, which drops whole files.
@@ -155,26 +153,24 @@ class Recording:
             self._writer.wait()
             self.store.finish(compact=compact)
         self._finished = True
-        return self._told()
+        self._store_report()
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """What is recorded and how, for the run's row."""
-        record, store = self._settings.record, self.store
-        if store is None:
+        if self.store is None:
             return {"store": None}
-        sampling = ALL if self._train == "off" else Sampling.of(self._train, record.max_rows)
-        sampled = sampling.first < self._run.total_timesteps
+        sampled = self._sampling.first < self._run.total_timesteps
         return {
-            **store.report(),
-            "train": self._train,
-            # One in how many, and from which transition on; a training that is shorter is there in full.
-            "sampled_from": sampling.first if sampled else None,
-            "rate": 0.0 if self._train == "off" else 1 / sampling.every if sampled else 1.0,
-            "observations": record.observations,
+            **self.store.report(),
+            "train": self._train_mode,
+            # One in how many, and from which transition on; a shorter training is recorded in full.
+            "sampled_from": self._sampling.first if sampled else None,
+            "rate": 0.0 if self._train_mode == "off" else 1 / self._sampling.every if sampled else 1.0,
+            "observations": self._settings.record.observations,
             "waited_s": round(self._writer.waited, 3) if self._writer is not None else 0.0,
         }
 
-    def _told(self) -> dict[str, Any]:
+    def _store_report(self) -> None:
         report = self.report()
         notices = []
         if report.get("undelivered"):
@@ -184,19 +180,14 @@ class Recording:
             )
         known = self._ledger.run(self._run.id).notices or []
         self._ledger.update_run(self._run.id, recording=report, notices=[*known, *notices])
-        return report
 
     def _rescue(self, error: BaseException) -> None:
-        """A run that fails keeps its last steps too, as far as they can be kept."""
+        """Keeps the last steps of a run that fails, as far as they can be kept."""
         if self._writer is None or self.store is None:
             return
         try:
-            self.release()
-            self._flush()
-            self._writer.wait()
-            self.store.finish(compact=False)
-            self._told()
-        except Exception as another:  # noqa: BLE001  (the first failure is the one to be told)
+            self.finish(compact=False)
+        except Exception as another:  # noqa: BLE001  (the first failure is the one that is raised)
             if another is not error:
                 _log.warning("run %s: its last steps are not recorded: %s", self._run.id, another)
 
@@ -204,50 +195,47 @@ class Recording:
         for phase in self._phases:
             phase.flush()
 
-    def _phase(self, phase: str, env: AnyVectorEnv, numbering: Numbering, **more: Any) -> PhaseRecorder:
+    def _plan_of(self, phase: str, env: AnyVectorEnv) -> tuple[RowKey, int, int, bool]:
+        """The key, the environments, the steps of a block, and whether observations are written."""
+        record = self._settings.record
+        block_steps = block_size(
+            env.num_envs,
+            _observation_bytes(env.single_observation_space),
+            flush_rows=self._settings.trajectory.flush_rows,
+            memory_mb=record.memory_mb,
+        )
+        key = RowKey(self._run.id, self._run.spec_hash, phase)
+        return key, env.num_envs, block_steps, record.observations
+
+    def _open_phase(self, numbering: Numbering, plan: PhasePlan) -> PhaseRecorder:
         assert self._writer is not None
         assert self.store is not None
-        settings = self._settings
-        recorder = PhaseRecorder(
-            self._writer,
-            self.store,
-            RowKey(self._run.id, self._run.spec_hash, phase),
-            numbering,
-            num_envs=env.num_envs,
-            block=block_size(
-                env.num_envs,
-                _bytes(env.single_observation_space),
-                flush_rows=settings.trajectory.flush_rows,
-                memory_mb=settings.record.memory_mb,
-            ),
-            observations=settings.record.observations,
-            **more,
-        )
-        self._flush()  # the judgement before this one is over
-        self._phases = [its for its in self._phases if its is self._training]
+        recorder = PhaseRecorder(self._writer, self.store, numbering, plan)
+        self._flush()  # the evaluation before this one is over
+        self._phases = [phase for phase in self._phases if phase is self._training]
         self._phases.append(recorder)
         return recorder
 
 
 class RecordedEnv(WatchedEnv):
-    """Passes everything through, and tells the recorder of every step.
+    """Passes everything through, and records every step.
 
     Args:
         env: Any batched environment with SAME_STEP autoreset.
-        recorder: Who is told.
+        recorder: Where steps go.
     """
 
     def __init__(self, env: AnyVectorEnv, recorder: PhaseRecorder) -> None:
         super().__init__(env)
         self.recorder = recorder
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Batch, JsonObject]:
         """Starts every environment; the episodes in progress end here."""
         observation, infos = self.env.reset(seed=seed, options=options)
-        self.recorder.begin(observation)
+        self.recorder.reset(observation)
         return observation, infos
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Batch) -> tuple[Batch, Batch, Batch, Batch, JsonObject]:
         """One step of all environments."""
         result = self.env.step(actions)
         self.recorder.step(actions, *result)
@@ -256,30 +244,31 @@ class RecordedEnv(WatchedEnv):
 
 def records_training(spec: RLExperimentSpec, settings: Settings, device: str) -> bool:
     """Whether training steps of such a run are recorded."""
-    return spec.trajectory_store.enabled and _wanted(settings, device) != "off"
+    return spec.trajectory_store.enabled and _train_mode(settings, device) != "off"
 
 
-def _wanted(settings: Settings, device: str) -> str:
-    # On a GPU the loop would wait for every step to come over to this side.
+def _train_mode(settings: Settings, device: str) -> str:
+    """`all`, `sample:N` or `off`: which training episodes are recorded."""
+    # On a GPU the loop would wait for every step to come to the host.
     return settings.record.train or ("off" if device.startswith("cuda") else "all")
 
 
 def _open_store(spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> OpenStore | None:
-    wanted = spec.trajectory_store
-    if not wanted.enabled:
+    requested = spec.trajectory_store
+    if not requested.enabled:
         return None
-    request = StoreRequest(run.id, settings, account_to(ledger), ledger.pinned_data)
+    request = StoreRequest(run.id, settings, refs_writer(ledger), ledger.pinned_data)
     if not settings.trajectory.persist:
         return InMemoryTrajectoryStore().build(request)
-    if wanted.spec is not None:
-        store: OpenStore = wanted.spec.build().build(request)
+    if requested.spec is not None:
+        store: OpenStore = requested.spec.build().build(request)
         return store
     return IcebergTrajectoryStore().build(request)
 
 
-def _bytes(space: Space[Any]) -> int:
+def _observation_bytes(space: AnySpace) -> int:
     if isinstance(space, spaces.Dict):
-        return sum(map(_bytes, space.spaces.values()))
+        return sum(map(_observation_bytes, space.spaces.values()))
     if isinstance(space, spaces.Tuple):
-        return sum(map(_bytes, space.spaces))
+        return sum(map(_observation_bytes, space.spaces))
     return int(np.prod(space.shape or (1,))) * np.dtype(space.dtype or np.float64).itemsize

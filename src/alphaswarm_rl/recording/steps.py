@@ -1,41 +1,44 @@
-"""Steps of a run as they come, a block of them at a time."""
+"""Steps of a run as they come, a block of them at a time.
+
+A step brings one batch of each thing (actions, rewards ...), with one entry per environment. A `Column` holds the
+batches of one thing over the steps of a block, (S, n, ...), and gives them environment after environment, (n, S, ...),
+as rows are made. A `StepBlock` holds all columns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from alphaswarm_rl.core.types import Array, Batch, JsonMapping
 from alphaswarm_rl.lake.hashing64 import row_hashes, write_row_hashes
 
-Array = np.ndarray[Any, Any]
-
-#: What trading environments say of every step.
+#: What trading environments report of every step.
 _ACCOUNT = ("timestamp", "portfolio_value", "drawdown", "cash")
 
 
 class Column:
-    """What each step brought of one thing, for all environments.
+    """The batches of one thing, step after step.
 
     Arrays are copied into one large array as they come: to hold thousands of small ones until a block is full would
     slow down the loop that makes them. Anything else is held as it is.
 
     Args:
-        room: The most steps there may be.
+        capacity: The most steps it can hold.
     """
 
-    __slots__ = ("_array", "_count", "_dtype", "_list", "_room")
+    __slots__ = ("_array", "_capacity", "_count", "_dtype", "_list")
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._count = 0
         self._array: Array | None = None
-        self._dtype: Any = None
-        self._list: list[Any] = []
+        self._dtype: object = None
+        self._list: list[Batch] = []
 
     @classmethod
-    def of(cls, steps: list[Any] | Array) -> Column:
+    def of(cls, steps: list[Batch] | Array) -> Column:
         """A column of these steps; nothing more is added to it."""
         column = cls(0)
         column._count = len(steps)
@@ -48,13 +51,13 @@ class Column:
     def __len__(self) -> int:
         return self._count
 
-    def append(self, batch: Any) -> None:
-        """The next step's."""
+    def append(self, batch: Batch) -> None:
+        """Takes in the batch of the next step."""
         array = self._array
         if array is not None and batch.dtype is self._dtype:
             array[self._count] = batch
         elif self._count == 0 and type(batch) is np.ndarray:
-            self._array, self._dtype = np.empty((self._room, *batch.shape), batch.dtype), batch.dtype
+            self._array, self._dtype = np.empty((self._capacity, *batch.shape), batch.dtype), batch.dtype
             self._array[0] = batch
         else:
             if array is not None:  # they are not all of one kind
@@ -62,7 +65,7 @@ class Column:
             self._list.append(batch)
         self._count += 1
 
-    def steps(self) -> list[Any] | Array:
+    def steps(self) -> list[Batch] | Array:
         """Step after step."""
         return self._list if self._array is None else self._array[: self._count]
 
@@ -71,7 +74,7 @@ class Column:
         return Column.of(self.steps()[:count]), Column.of(self.steps()[count:])
 
     def batched(self) -> Array:
-        """Environment after environment on this side of the bus, (n, S, ...)."""
+        """Environment after environment in host memory, (n, S, ...)."""
         if self._array is not None:
             return self._array[: self._count].swapaxes(0, 1)
         return batched(self._list)
@@ -83,71 +86,77 @@ class Column:
         return flat(self._list)
 
 
-class Steps:
-    """Steps of all environments, one after the other.
+class StepBlock:
+    """Some steps of all environments, one after the other.
 
     Args:
         first: Steps of the batch that came before.
-        room: The most steps there may be.
+        capacity: The most steps it can hold.
 
     Attributes:
-        hashes: Of the observations, once they are known.
-        infos: What environments say of each step, where it is needed as it is.
-        account: What trading environments say of each step, by its name.
-        terms: The parts of their rewards.
+        hashes: Hashes of the observations, once they are computed.
+        infos: The infos of each step; of trading environments only where they are kept as they are.
+        account: What trading environments report of each step, by its name.
+        reward_terms: The terms of their rewards, by their names.
     """
 
-    def __init__(self, first: int, room: int) -> None:
+    def __init__(self, first: int, capacity: int) -> None:
         self.first = first
-        self._room = room
-        self._trades = False
-        self.actions = Column(room)
-        self.rewards = Column(room)
-        self.terminated = Column(room)
-        self.truncated = Column(room)
-        self.observations = Column(room)
-        self.hashes = Column(room)
-        self.values = Column(room)
-        self.log_probs = Column(room)
-        self.infos: list[Mapping[str, Any]] = []
+        self._capacity = capacity
+        self._trading = False
+        self.actions = Column(capacity)
+        self.rewards = Column(capacity)
+        self.terminated = Column(capacity)
+        self.truncated = Column(capacity)
+        self.observations = Column(capacity)
+        self.hashes = Column(capacity)
+        self.values = Column(capacity)
+        self.log_probs = Column(capacity)
+        self.infos: list[JsonMapping] = []
         self.account: dict[str, Column] = {}
-        self.terms: dict[str, Column] = {}
+        self.reward_terms: dict[str, Column] = {}
 
     def __len__(self) -> int:
         return len(self.rewards)
 
-    def tell(self, infos: Mapping[str, Any], *, keep: bool) -> None:
-        """What the environments say of the step; `keep` holds that of trading environments as it is, too."""
-        if not self._trades and (self.rewards or "portfolio_value" not in infos):
+    def add_infos(self, infos: JsonMapping, *, keep: bool) -> None:
+        """Takes in the infos of the next step; `keep` also holds those of trading environments as they are."""
+        if not self._trading and (self.rewards or "portfolio_value" not in infos):
             self.infos.append(infos)
             return
-        self._trades = True
+        self._trading = True
         for name in _ACCOUNT:
             if name in infos:
-                _column(self.account, name, self._room).append(infos[name])
+                self._column(self.account, name).append(infos[name])
         for name, term in infos.get("reward_terms", {}).items():
-            _column(self.terms, name, self._room).append(term)
+            self._column(self.reward_terms, name).append(term)
         if keep:
             self.infos.append(infos)
 
+    def _column(self, columns: dict[str, Column], name: str) -> Column:
+        column = columns.get(name)
+        if column is None:
+            column = columns[name] = Column(self._capacity)
+        return column
+
     def hash_observations(self, *, keep: bool) -> None:
-        """Computes the hashes that are not known yet, and lets the observations go unless they are kept."""
+        """Computes the hashes that are not known yet, and releases the observations unless they are kept."""
         if not self.hashes:
             self.hashes = Column.of(_hashes(list(self.observations.steps())))
         if not keep:
             self.observations = Column(0)
 
-    def split(self, count: int) -> tuple[Steps, Steps]:
-        """The first `count` steps, and the others."""
-        before, after = Steps(self.first, 0), Steps(self.first + count, 0)
-        for name, its in vars(self).items():
-            if isinstance(its, Column):
-                parts: Any = its.split(count)
-            elif isinstance(its, list):
-                parts = its[:count], its[count:]
-            elif isinstance(its, dict):
-                split = {key: column.split(count) for key, column in its.items()}
-                parts = tuple({key: part[place] for key, part in split.items()} for place in (0, 1))
+    def split(self, count: int) -> tuple[StepBlock, StepBlock]:
+        """The first `count` steps, and the rest."""
+        before, after = StepBlock(self.first, 0), StepBlock(self.first + count, 0)
+        for name, value in vars(self).items():
+            if isinstance(value, Column):
+                parts: Sequence[object] = value.split(count)
+            elif isinstance(value, list):
+                parts = value[:count], value[count:]
+            elif isinstance(value, dict):
+                split = {key: column.split(count) for key, column in value.items()}
+                parts = [{key: part[place] for key, part in split.items()} for place in (0, 1)]
             else:
                 continue
             setattr(before, name, parts[0])
@@ -155,28 +164,21 @@ class Steps:
         return before, after
 
 
-def _column(columns: dict[str, Column], name: str, room: int) -> Column:
-    column = columns.get(name)
-    if column is None:
-        column = columns[name] = Column(room)
-    return column
-
-
-def batched(batches: Sequence[Any]) -> Array:
+def batched(batches: Sequence[Batch]) -> Array:
     """Environment after environment, (n, S, ...)."""
     joined = _joined(batches)
     return joined.reshape(len(batches), len(batches[0]), *joined.shape[1:]).swapaxes(0, 1)
 
 
-def flat(batches: Sequence[Any]) -> Array:
+def flat(batches: Sequence[Batch]) -> Array:
     """Batches of any numbers as (n, S, k)."""
     parts = [batched(leaves) for leaves in zip(*map(_leaves, batches), strict=True)]
     parts = [part.reshape(*part.shape[:2], -1) for part in parts]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
 
 
-def _joined(batches: Sequence[Any]) -> Array:
-    """Step after step on this side of the bus, (S * n, ...)."""
+def _joined(batches: Sequence[Batch]) -> Array:
+    """Step after step in host memory, (S * n, ...)."""
     if hasattr(batches[0], "detach"):
         import torch
 
@@ -185,7 +187,7 @@ def _joined(batches: Sequence[Any]) -> Array:
     return np.concatenate(batches)
 
 
-def _leaves(batch: Any) -> list[Any]:
+def _leaves(batch: Batch) -> list[Batch]:
     if isinstance(batch, Mapping):
         return [leaf for name in sorted(batch) for leaf in _leaves(batch[name])]
     if isinstance(batch, tuple | list):
@@ -193,12 +195,12 @@ def _leaves(batch: Any) -> list[Any]:
     return [batch]
 
 
-def are_here(observations: Any) -> bool:
-    """Whether a batch of observations is on this side of the bus."""
+def on_host(observations: Batch) -> bool:
+    """Whether a batch of observations is in host memory, and not on a device."""
     return not any(hasattr(leaf, "detach") for leaf in _leaves(observations))
 
 
-def hashes_of(observations: Any) -> Array:
+def observation_hashes(observations: Batch) -> Array:
     """A hash of each observation of one batch, (n,)."""
     if type(observations) is np.ndarray:
         return row_hashes(observations)
@@ -206,7 +208,7 @@ def hashes_of(observations: Any) -> Array:
     return found
 
 
-def _hashes(observations: Sequence[Any]) -> Array:
+def _hashes(observations: Sequence[Batch]) -> Array:
     """A hash of each observation, (S, n): of its bytes, part after part in the order of their names."""
     parts = [_part_hashes(leaves) for leaves in zip(*map(_leaves, observations), strict=True)]
     if len(parts) == 1:
@@ -214,7 +216,7 @@ def _hashes(observations: Sequence[Any]) -> Array:
     return row_hashes(np.stack([part.reshape(-1) for part in parts], axis=1)).reshape(len(observations), -1)
 
 
-def _part_hashes(batches: Sequence[Any]) -> Array:
+def _part_hashes(batches: Sequence[Batch]) -> Array:
     """(S, n)."""
     if hasattr(batches[0], "detach"):
         return row_hashes(_joined(batches)).reshape(len(batches), -1)

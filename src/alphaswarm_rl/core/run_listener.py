@@ -1,0 +1,260 @@
+"""Run listeners: what a run reports while it lives, as plain data, and who hears it.
+
+A run emits numbered events, finishes episodes, saves checkpoints, evaluates its policy, and ends. The runtime reports
+each of these to every `RunListener` in the same order. Listeners (the model registry's, a tracker's, telemetry's) know
+neither the runtime nor each other: what they need of their run they ask its `RunHandle` for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonMapping, JsonObject
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.contracts import AnyVectorEnv
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run.
+
+    Attributes:
+        run_id: The run.
+        seq: Its number within the run, from 1 without gaps.
+        stage: What happened; one of `runtime.events.STAGES`.
+        ts: When.
+        payload: What is known about it.
+        trace_id: The trace that the run is part of, where telemetry traces it.
+    """
+
+    run_id: str
+    seq: int
+    stage: str
+    ts: datetime
+    payload: JsonMapping
+    trace_id: str | None = None
+
+    def as_dict(self) -> JsonObject:
+        """The event as JSON."""
+        traced = {} if self.trace_id is None else {"trace_id": self.trace_id}
+        head = {"run_id": self.run_id, "seq": self.seq, "stage": self.stage, "ts": self.ts.isoformat(), **traced}
+        return {**head, **self.payload}
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode of a training, or `count` of them from `number` on, with their mean reward and length.
+
+    `began_ns` and `ended_ns` are wall-clock times; no checkpoint has them.
+    """
+
+    number: int
+    env_idx: int
+    timesteps: int
+    reward: float
+    length: int
+    portfolio_value: float | None = None
+    began_ns: int = 0
+    ended_ns: int = 0
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk: its folder, its identity, and the transitions its policy has learnt from."""
+
+    path: Path
+    sha256: str
+    timesteps: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of an evaluation: one return and one length per episode, in the order of their keys.
+
+    Attributes:
+        returns: Sum of the rewards of each episode.
+        lengths: Steps of each episode.
+        in_sample: Whether it used data of training or validation; None where nobody can know.
+        dates: The first and the last bar that it traded, or the dates it was given; None where there are none.
+        frames: Pictures of the first episode, where it was rendered.
+        accounts: Performance of the account in each episode, where there is one.
+        repeats: For each episode whether it repeats an earlier one: it began with the same observation and ended after
+            as many steps with the same return. A rule that draws nothing plays a window again and again.
+    """
+
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    in_sample: bool | None
+    dates: tuple[str | None, str | None] = (None, None)
+    frames: tuple[Array, ...] = ()
+    accounts: tuple[Mapping[str, float], ...] = ()
+    repeats: tuple[bool, ...] = ()
+
+    @property
+    def distinct(self) -> tuple[float, ...]:
+        """The returns of episodes that repeat no earlier one: all that is evidence."""
+        repeats = self.repeats or (False,) * len(self.returns)
+        return tuple(value for value, repeated in zip(self.returns, repeats, strict=True) if not repeated)
+
+    @property
+    def metrics(self) -> JsonObject:
+        """The summary that rows, events and results carry; figures of the account are means over the episodes."""
+        returns = np.array(self.returns)
+        names = self.accounts[0] if self.accounts else ()
+        return {
+            "episodes": len(self.returns),
+            "distinct_episodes": len(self.distinct),
+            "mean_reward": float(returns.mean()),
+            "std_reward": float(returns.std()),
+            "min_reward": float(returns.min()),
+            "max_reward": float(returns.max()),
+            "total_reward": float(returns.sum()),
+            "mean_length": float(np.mean(self.lengths)),
+            "in_sample": self.in_sample,
+            "window_start": self.dates[0],
+            "window_end": self.dates[1],
+            **{name: float(np.mean([account[name] for account in self.accounts])) for name in names},
+        }
+
+
+@dataclass(frozen=True)
+class PolicyEvaluation:
+    """An evaluation together with the policy it is about.
+
+    Attributes:
+        evaluation: The result.
+        phase: What it is part of.
+        timesteps: Transitions that the policy had learnt from.
+        seed: Seed of the episodes.
+        deterministic: Whether the policy acted without drawing.
+        checkpoint: The policy's checkpoint; None where it has none, or none yet.
+        started: When the evaluation began.
+    """
+
+    evaluation: Evaluation
+    phase: EvaluationPhase
+    timesteps: int
+    seed: int
+    deterministic: bool
+    checkpoint: Checkpoint | None
+    started: datetime
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What listeners know of a run: this much of its row in the ledger."""
+
+    id: str
+    target: str
+    status: str
+    seed: int
+    device: str
+    spec_hash: str
+    exec_hash: str
+    parent_run_id: str | None
+    code_fingerprint: JsonMapping
+    created_at: datetime
+    resumed: int
+    timesteps: int
+    checkpoint: str | None
+    checkpoint_sha256: str | None
+    best_checkpoint: str | None
+    in_sample: bool | None
+    result_summary: JsonMapping | None
+    error: str | None
+    halt_reason: str | None
+    mlflow_run_id: str | None
+    notices: Sequence[str] | None
+
+    @classmethod
+    def of(cls, row: object) -> RunFacts:
+        """The facts in a row that has (at least) these columns."""
+        return cls(**{field.name: getattr(row, field.name) for field in fields(cls)})
+
+
+class RunHandle(Protocol):
+    """A run that is under way, as its listeners reach it."""
+
+    def facts(self) -> RunFacts:
+        """What its row says now."""
+        ...
+
+    def update(self, **columns: object) -> None:
+        """Writes columns of its row."""
+        ...
+
+    def add_notices(self, notices: Sequence[str]) -> None:
+        """Adds what a user should know to its row; what stands there already is not repeated."""
+        ...
+
+    def emit(self, stage: str, **payload: object) -> None:
+        """Emits an event."""
+        ...
+
+    def recorded_rows(self) -> Mapping[str, int]:
+        """How many of its recorded rows are in their tables, by kind of table."""
+        ...
+
+    def training_curve(self, run_id: str, until: int | None) -> list[tuple[int, float]]:
+        """Transitions and return of the episodes of any training run, up to `until` transitions."""
+        ...
+
+
+class StepListener(Protocol):
+    """Hears every step of the training environments; such a run is slower."""
+
+    def reset(self) -> None:
+        """Every environment was reset: the episodes in progress end here."""
+        ...
+
+    def step(self, began_ns: int, ended_ns: int, rewards: Array, ended: Array) -> None:
+        """All environments made one step between these times; `ended` tells whose episode is over."""
+        ...
+
+
+class RunListener:
+    """Hears of one run; a listener overrides what it cares for.
+
+    An error that a method raises fails the run: a listener whose trouble must not be the run's handles it itself.
+    """
+
+    #: The trace that the listener reports the run in.
+    trace_id: str | None = None
+    #: Who hears every training step, once the environment is built.
+    step_listener: StepListener | None = None
+
+    def on_built(self, env: AnyVectorEnv, agent: str) -> None:
+        """The environment and the agent (its alias) are built."""
+
+    def on_event(self, event: Event) -> None:
+        """An event was emitted; the ledger has stored it."""
+
+    def on_episodes(self, episodes: Sequence[Episode]) -> None:
+        """Episodes of the training finished."""
+
+    def on_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """A checkpoint was saved."""
+
+    def held_checkpoints(self, folder: Path) -> Sequence[Path]:
+        """Checkpoints in the run's folder that must be kept, however old they are."""
+        return ()
+
+    def on_pruned(self, paths: Sequence[Path]) -> None:
+        """Old checkpoints that nobody held were deleted."""
+
+    def on_evaluation(self, evaluated: PolicyEvaluation) -> None:
+        """A policy was evaluated."""
+
+    def on_end(self, run: RunFacts) -> None:
+        """The run ended."""
+
+    def close(self) -> None:
+        """Releases everything, whatever happened."""

@@ -1,0 +1,152 @@
+"""The model registry's run listener: a model per checkpoint, with its evaluations, validated by gates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from alphaswarm_rl.core.contracts import AnyVectorEnv
+from alphaswarm_rl.core.run_listener import Checkpoint, PolicyEvaluation, RunHandle, RunListener
+from alphaswarm_rl.models.registry import ModelRegistry
+from alphaswarm_rl.models.rows import ModelRow, NewEvaluation, NewModel, Scope, Source
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import RLExperimentSpec
+
+_log = logging.getLogger(__name__)
+
+#: Phases whose evaluations count for a model, and what the registry calls them. A replay is about other data.
+_SOURCES: dict[str, Source] = {"validation": "validation", "evaluate": "evaluate"}
+
+
+class ModelListener(RunListener):
+    """Registers the checkpoints of a training run, and adds evaluations to the models they belong to.
+
+    Args:
+        run: The run.
+        spec: What is run.
+        settings: Where the registry is.
+        scope_of: The scope of models that are trained in an environment.
+    """
+
+    def __init__(
+        self, run: RunHandle, spec: RLExperimentSpec, settings: Settings, scope_of: Callable[[AnyVectorEnv], Scope]
+    ) -> None:
+        self._run = run
+        self._facts = run.facts()
+        self._spec = spec
+        self._scope_of = scope_of
+        self._registry = ModelRegistry.open(settings)
+        try:
+            self._registry.check_profile()
+        except BaseException:
+            self._registry.close()
+            raise
+        self._scope: Scope | None = None
+        self._algorithm = ""
+        #: An evaluation whose policy has no checkpoint yet: it belongs to the one that is saved at the same step.
+        self._unsaved: PolicyEvaluation | None = None
+
+    def on_built(self, env: AnyVectorEnv, agent: str) -> None:
+        """Notes which models those of this run may be compared with."""
+        self._scope, self._algorithm = self._scope_of(env), agent
+        run = self._facts
+        if run.target == "train" and run.checkpoint is not None and run.checkpoint_sha256 is not None:
+            # The process that saved the checkpoint of a resumed run may have died before it registered it.
+            path = Path(run.checkpoint)
+            self._register(Checkpoint(path, run.checkpoint_sha256, int(path.name)))
+
+    def on_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Registers the checkpoint, with the evaluation that came before it was saved."""
+        row = self._register(checkpoint)
+        evaluated, self._unsaved = self._unsaved, None
+        if evaluated is not None and evaluated.timesteps == checkpoint.timesteps:
+            self._validate(row, evaluated)
+
+    def on_evaluation(self, evaluated: PolicyEvaluation) -> None:
+        """Adds an evaluation to its model and runs the gates at once."""
+        if evaluated.phase not in _SOURCES:
+            return
+        if evaluated.checkpoint is None:
+            self._unsaved = evaluated
+        elif self._facts.target == "train":
+            self._validate(self._register(evaluated.checkpoint), evaluated)
+        else:
+            row = self._registered(evaluated.checkpoint)
+            if row is not None:
+                self._validate(row, evaluated)
+
+    def held_checkpoints(self, folder: Path) -> Sequence[Path]:
+        """Checkpoints that the registry holds."""
+        return sorted(self._registry.held(folder))
+
+    def on_pruned(self, paths: Sequence[Path]) -> None:
+        """Archives models whose checkpoints are gone."""
+        for row in (row for path in paths for row in self._registry.at(path)):
+            self._registry.archive(row.id, because="never evaluated, and its run keeps newer checkpoints")
+
+    def close(self) -> None:
+        """Closes the registry."""
+        self._registry.close()
+
+    def _register(self, checkpoint: Checkpoint) -> ModelRow:
+        run, agent = self._facts, self._spec.agent
+        assert agent is not None
+        assert self._scope is not None
+        return self._registry.register(
+            NewModel(
+                model_path=checkpoint.path,
+                algorithm=self._algorithm,
+                scope=self._scope,
+                total_timesteps=checkpoint.timesteps,
+                sha256=checkpoint.sha256,
+                hyperparams=agent.kwargs,
+                git_commit=run.code_fingerprint.get("git_commit"),
+                run_id=run.id,
+                spec_hash=run.spec_hash,
+                exec_hash=run.exec_hash,
+            )
+        )
+
+    def _registered(self, checkpoint: Checkpoint) -> ModelRow | None:
+        """The model of a checkpoint, if the registry knows it and its rewards mean what they mean in this run."""
+        rows = [row for row in self._registry.at(checkpoint.path) if row.sha256 == checkpoint.sha256]
+        row = rows[0] if rows else self._registry.find(sha256=checkpoint.sha256)
+        if row is not None and row.scope != self._scope:
+            _log.warning("model %d keeps its evaluations: this one is of another environment or reward", row.id)
+            return None
+        return row
+
+    def _validate(self, row: ModelRow, evaluated: PolicyEvaluation) -> None:
+        evaluation, metrics = evaluated.evaluation, evaluated.evaluation.metrics
+        # An episode that is played again is no further evidence.
+        returns = np.array(evaluation.distinct)
+        curve = [] if row.run_id is None else self._run.training_curve(row.run_id, row.total_timesteps)
+        validation = self._registry.validate(
+            row.id,
+            curve=curve,
+            evaluation=NewEvaluation(
+                episodes=len(returns),
+                mean_reward=float(returns.mean()),
+                std_reward=float(returns.std()),
+                mean_episode_length=metrics["mean_length"],
+                seed=evaluated.seed,
+                deterministic=evaluated.deterministic,
+                window_start=metrics["window_start"],
+                window_end=metrics["window_end"],
+                in_sample=evaluation.in_sample,
+                returns=evaluation.distinct,
+                source=_SOURCES[evaluated.phase],
+                run_id=self._facts.id,
+                metrics=metrics,
+            ),
+        )
+        self._run.emit(
+            "model.validated",
+            model_id=row.id,
+            passed=validation.passed,
+            profile=validation.profile,
+            failed=[verdict.gate for verdict in validation.checks if not verdict.passed],
+        )

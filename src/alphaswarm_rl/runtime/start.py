@@ -1,0 +1,204 @@
+"""How a run starts: the request is checked, its row is created with all that it depends on, its data are loaded."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from alphaswarm_rl.arrays.backend import resolve_device
+from alphaswarm_rl.core.contracts import AnyVectorEnv
+from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.run_listener import Checkpoint
+from alphaswarm_rl.core.seeding import LARGEST_SEED
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
+from alphaswarm_rl.runtime.fingerprints import component_drift, machine_fingerprint, spec_code_fingerprint
+from alphaswarm_rl.runtime.run import Run, RunSetup, Verb
+from alphaswarm_rl.telemetry.routes import routes
+from alphaswarm_rl.tracking.listener import destination_for
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a new run's row pins beside spec and settings.
+
+    Attributes:
+        verb: What is done.
+        version: The stored version of the spec.
+        seed: Seed of all its randomness.
+        window: The dates that it plays.
+        parent: The run whose policy it takes; None where it trains its own, or none is trained.
+        checkpoint: The checkpoint of that policy.
+        total_timesteps: Transitions that a training goes to.
+        arguments: The arguments of the verb.
+    """
+
+    verb: Verb
+    version: VersionRow
+    seed: int
+    window: Window
+    parent: RunRow | None = None
+    checkpoint: Checkpoint | None = None
+    total_timesteps: int = 0
+    arguments: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrainedOn:
+    """The training behind a policy that is evaluated: its run, and its training window."""
+
+    run: RunRow
+    window: Window
+
+
+def checked_builder(setup: RunSetup, *, seed: int, window: Window) -> Builder:
+    """The builder of a new run; what can be refused is refused now, before there is a row.
+
+    Args:
+        setup: What is run where.
+        seed: Seed of the run.
+        window: The dates that it plays.
+    """
+    builder = setup.builder(seed=seed, device=resolve_device(setup.settings.infer.device))
+    builder.env.notices()  # resolves its name
+    builder.refuse_window(window)
+    destination_for(setup.spec, setup.settings)
+    routes(setup.settings, os.environ)  # refuses an address of telemetry that is none
+    if setup.frames and builder.data is None:
+        raise RunError(
+            f"the frames {', '.join(sorted(setup.frames))}",
+            "the spec has no data_pipeline that could take them",
+            "Hand none in, or add data_pipeline: {class: frame, kwargs: {name: NAME}}.",
+        )
+    return builder
+
+
+def create_row(setup: RunSetup, ledger: Ledger, request: RunRequest) -> RunRow:
+    """The row of a new run; components that changed since its version was stored are a notice in it."""
+    spec, settings, version = setup.spec, setup.settings, request.version
+    parent, checkpoint = request.parent, request.checkpoint
+    device = resolve_device(settings.infer.device)
+    return ledger.create_run(
+        spec_id=version.spec_id,
+        version_id=version.id,
+        parent_run_id=None if parent is None else parent.id,
+        family=spec.slug,
+        name=settings.store.run_name,
+        target=request.verb,
+        seed=request.seed,
+        spec_hash=version.spec_hash,
+        exec_hash=spec.exec_hash,
+        code_fingerprint=spec_code_fingerprint(spec),
+        machine=machine_fingerprint(device),
+        device=device,
+        window_start=request.window.start,
+        window_end=request.window.end,
+        checkpoint=None if checkpoint is None else str(checkpoint.path),
+        checkpoint_sha256=None if checkpoint is None else checkpoint.sha256,
+        overrides=dict(setup.overrides),
+        notices=component_drift(version, spec),
+        arguments=request.arguments,
+        timesteps=0 if checkpoint is None else checkpoint.timesteps,
+        total_timesteps=request.total_timesteps,
+    )
+
+
+def load_data(
+    run: Run,
+    builder: Builder | None,
+    windows: Mapping[str, Window],
+    *,
+    seen: tuple[Window, ...],
+    trained_on: TrainedOn | None = None,
+) -> Builder:
+    """Emits the first two events of a run and loads its data; data that changed since the run began are refused.
+
+    Args:
+        run: The run.
+        builder: Its builder; None makes one.
+        windows: The windows it plays, by name, its own first.
+        seen: The windows whose bars the policy is trained on: what is in-sample is judged by them.
+        trained_on: Whose bars the policy was trained on, where they may be compared with today's.
+
+    Returns:
+        The builder, with the data of all these windows.
+    """
+    row, window = run.row, next(iter(windows.values()))
+    run.emit(
+        "start",
+        target=row.target,
+        spec=run.spec.slug,
+        version_id=row.version_id,
+        spec_hash=row.spec_hash,
+        seed=row.seed,
+    )
+    builder = builder or run.setup.builder(seed=row.seed, device=resolve_device(row.device))
+    builder.load_data((*windows.values(), *seen))
+    fingerprint = builder.data_fingerprint(window)
+    if row.resumed and fingerprint != row.data_fingerprint:
+        raise RunError(
+            f"run {row.id}",
+            "its data have changed since it began",
+            "Put the data back, or train the spec again: rl train.",
+        )
+    found = builder.notices(judges=not {"evaluation", "replay"}.isdisjoint(windows), windows=windows)
+    if trained_on is not None and builder.has_other_bars(trained_on.run, trained_on.window):
+        found.append(f"the bars of the training window are not those that run {trained_on.run.id} was trained on")
+    known = row.notices or []
+    notices = [*known, *(notice for notice in found if notice not in known)]
+    run.update(data_fingerprint=fingerprint, notices=notices)
+    run.emit(
+        "data.loaded",
+        data_fingerprint=fingerprint,
+        window=[window.start, window.end],
+        notices=notices,
+        **_describe_bars(builder, window),
+    )
+    return builder
+
+
+def _describe_bars(builder: Builder, window: Window) -> JsonObject:
+    if builder.data is None:
+        return {}
+    panel = builder.data.raw(window)
+    first, last = panel.timestamps[[panel.warmup, -1]].astype("datetime64[s]").astype(str).tolist()
+    return {
+        "assets": panel.num_assets,
+        "bars": panel.num_bars - panel.warmup,
+        "warmup_bars": panel.warmup,
+        "first_bar": first,
+        "last_bar": last,
+    }
+
+
+def report_env(run: Run, env: AnyVectorEnv) -> None:
+    """Emits that the environment is built."""
+    run.emit(
+        "env.built",
+        num_envs=env.num_envs,
+        observation_space=str(env.single_observation_space),
+        action_space=str(env.single_action_space),
+    )
+
+
+def report_agent(run: Run, builder: Builder, env: AnyVectorEnv, **details: object) -> None:
+    """Emits that the agent is built, and hands both to the listeners."""
+    run.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device, **details)
+    for listener in run.listeners:
+        listener.on_built(env, builder.agent.rl_alias)
+
+
+def draw_seed(requested: int | str | None, default: int) -> int:
+    """The seed that a run pins: the requested one, a drawn one for `random`, or the default."""
+    if requested is None:
+        return default
+    if requested == "random":
+        return secrets.randbelow(LARGEST_SEED + 1)
+    if not str(requested).isdigit() or int(requested) > LARGEST_SEED:
+        why = f"it is not a whole number from 0 to {LARGEST_SEED}"
+        raise RunError(f"seed {requested!r}", why, "Give such a number, or: random.")
+    return int(requested)
