@@ -15,7 +15,8 @@ from alphaswarm_rl.recording.table_refs import refuse_other_tables
 from alphaswarm_rl.runtime.evaluate import result_metrics
 from alphaswarm_rl.runtime.fingerprints import machine_drift
 from alphaswarm_rl.runtime.listeners import report_steps
-from alphaswarm_rl.runtime.run import RunResult, RunSetup, open_run
+from alphaswarm_rl.runtime.result import RunResult
+from alphaswarm_rl.runtime.run import RunSetup, open_run
 from alphaswarm_rl.runtime.session import PhaseEnvs, TrainingSession
 from alphaswarm_rl.runtime.start import (
     RunRequest,
