@@ -3,10 +3,10 @@
 import numpy as np
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
-from alphaswarm_rl.envs.parts import Part
 from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.panel import MarketPanel
+from alphaswarm_rl.market.part import Part
 from alphaswarm_rl.market.view import View
 
 

@@ -183,12 +183,12 @@ class _Pair:
 
 def _decided(env: TradingEnv, action: Array) -> Iterator[tuple[SmallComponent, Array]]:
     """What the action and then each stage make of the agent's output, from copies of their arrays; nothing is done."""
-    wanted = np.zeros_like(env._wanted)
+    shape = (env.num_envs,) if env.trade.way == "position" else (env.num_envs, env.market.assets)
+    targets = np.zeros(shape)
     env.view.action = action
-    for part in (env._action, *env._stages):
-        own = {name: array.copy() for name, array in part.own.items()}
-        part.component.step(env.view, {**part.state, **own}, wanted)
-        yield part.component, wanted.copy()
+    for part in (env.decider.action, *env.decider.stages):
+        part.holding({name: array.copy() for name, array in part.own.items()}).step(env.view, targets)
+        yield part.component, targets.copy()
 
 
 def pipeline_findings(pipeline: DataPipeline, request: DataRequest, *, seed: int = 0) -> list[Finding]:

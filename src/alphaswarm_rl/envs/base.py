@@ -12,8 +12,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
-from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.envs.episodes import Episodes, check_identity, checked_request, matching
+from alphaswarm_rl.envs.episodes import (
+    Episodes,
+    check_identity,
+    checked_request,
+    matching,
+    refuse_options,
+    refuse_picture,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -76,8 +82,7 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
-        if options:
-            raise EnvError(f"reset options {sorted(options)}", "this environment takes none", "Leave options out.")
+        refuse_options(options)
         self.begin(self._all, self._episodes.restart(seed))
         return self.observe(self._all), {}
 
@@ -98,7 +103,7 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
 
     def render(self) -> NoReturn:
         """Not offered."""
-        raise EnvError("a picture of this environment", "it draws none", "Set evaluation.render: false.")
+        refuse_picture()
 
     def identity(self) -> dict[str, Any]:
         """What a state of another environment would differ in, as plain data: it is refused then."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -94,6 +95,17 @@ def checked_request(request: EnvRequest) -> EnvRequest:
     if request.num_envs < 1:
         raise EnvError(f"num_envs {request.num_envs}", "there must be at least one environment", "Use 1 or more.")
     return request
+
+
+def refuse_options(options: Mapping[str, object] | None) -> None:
+    """Refuses options of a reset, which no environment here takes."""
+    if options:
+        raise EnvError(f"reset options {sorted(options)}", "this environment takes none", "Leave options out.")
+
+
+def refuse_picture() -> NoReturn:
+    """Refuses to draw."""
+    raise EnvError("a picture of this environment", "it draws none", "Set evaluation.render: false.")
 
 
 def refuse_window(name: str, window: Window) -> None:

@@ -1,8 +1,9 @@
-"""What a trading environment is made of, before any array exists."""
+"""What a trading environment is made of: the plan, before any array exists, and its parts with their arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,18 @@ from alphaswarm_rl.core.contracts import NamedTerm
 from alphaswarm_rl.core.errors import DataError, EnvError
 from alphaswarm_rl.core.kinds import ActionSpec, ObservationBuilder, PortfolioStage, SmallComponent, Termination
 from alphaswarm_rl.market.costs import CostModel
+from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.fills import FillPolicy
 from alphaswarm_rl.market.margin import Margin
+from alphaswarm_rl.market.market import Market
+from alphaswarm_rl.market.observer import Observer
 from alphaswarm_rl.market.panel import MarketPanel
+from alphaswarm_rl.market.part import Part
 
 #: Why an episode ends when its bars do.
 END_OF_DATA = "end_of_data"
+#: Arrays of an account that begin with the initial cash; all others but the bars begin with nothing.
+STARTING_MONEY = ("cash", "value", "value_before", "peak")
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ class TradingPlan:
             )
 
     def parts(self) -> Iterable[SmallComponent]:
-        """All of them."""
+        """All of them, in the order that numbers their arrays in saved states."""
         terms = (named.term for named in self.terms)
         return (self.action, *self.builders, *terms, *self.terminations, *self.stages)
 
@@ -160,3 +167,51 @@ class TradingPlan:
     def starts(self) -> int:
         """How many bars an episode may start on."""
         return 1 if self.episode_bars is None else self.last_bar - self.first_bar - self.length + 1
+
+
+class TradingParts:
+    """The parts of a plan with their arrays for n accounts.
+
+    Args:
+        plan: The plan.
+        market: The market of its panel.
+        n: Number of accounts.
+
+    Attributes:
+        decider: From actions to targets.
+        observer: From accounts to observations.
+        terms: The reward's terms, in the order of the plan.
+        terminations: Why an episode ends, in the order of the plan.
+    """
+
+    def __init__(self, plan: TradingPlan, market: Market, n: int) -> None:
+        self.decider = Decider(plan.action, plan.stages, market, n, turbulence_threshold=plan.turbulence_threshold)
+        self.observer = Observer(plan.builders, market, n)
+        self.terms = tuple(Part(named.term, market, n) for named in plan.terms)
+        self.terminations = tuple(Part(termination, market, n) for termination in plan.terminations)
+
+    def __iter__(self) -> Iterator[Part]:
+        """All of them, in the order of `TradingPlan.parts`."""
+        yield self.decider.action
+        yield from self.observer.parts
+        yield from self.terms
+        yield from self.terminations
+        yield from self.decider.stages
+
+    def arrays(self) -> dict[str, Any]:
+        """Their own arrays, under the names that they have in saved states."""
+        return {f"part{index}/{name}": array for index, part in enumerate(self) for name, array in part.own.items()}
+
+    def holding(self, arrays: Mapping[str, Any]) -> TradingParts:
+        """The same parts with these arrays, by the names of `arrays`; parts of which none is given keep their own."""
+        held = []
+        for index, part in enumerate(self):
+            own = {name: arrays[f"part{index}/{name}"] for name in part.own if f"part{index}/{name}" in arrays}
+            held.append(part.holding(own) if own else part)
+        action, *rest = held
+        parts, take = copy(self), iter(rest)
+        parts.observer = self.observer.holding([next(take) for _ in self.observer.parts])
+        parts.terms = tuple(next(take) for _ in self.terms)
+        parts.terminations = tuple(next(take) for _ in self.terminations)
+        parts.decider = self.decider.holding(action, list(take))
+        return parts

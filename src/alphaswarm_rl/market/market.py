@@ -53,6 +53,12 @@ class Market:
         """A."""
         return self.panel.num_assets
 
+    @cached_property
+    def turbulence(self) -> Any:
+        """The market feature `turbulence` by bar, (T,); None where the panel has none."""
+        names = self.panel.market_feature_names
+        return self.market_features[:, names.index("turbulence")] if "turbulence" in names else None
+
     def column(self, name: str) -> Any:
         """Another column of the panel, (T, A), such as `high`; 0 where there is no price."""
         values = getattr(self.panel, name)

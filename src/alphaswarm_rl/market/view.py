@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from alphaswarm_rl.market.market import Market
@@ -100,14 +101,23 @@ class View:
         self.average_cost: Any = None
         self.action: Any = None
 
+    @classmethod
+    def of(cls, market: Market, initial_cash: float, arrays: Mapping[str, Any]) -> View:
+        """A view that holds these arrays, by name; the others of `ARRAYS` are None."""
+        view = cls.__new__(cls)
+        view.xp, view.market, view.initial_cash, view.n = market.backend.xp, market, initial_cash, len(arrays["bar"])
+        for name in ARRAYS:
+            setattr(view, name, arrays.get(name))
+        return view
+
     def rows(self, indices: Any) -> View:
         """A view of some of the environments, with arrays of its own."""
-        part = View.__new__(View)
-        part.xp, part.market, part.initial_cash, part.n = self.xp, self.market, self.initial_cash, len(indices)
-        for name in ARRAYS:
-            array = getattr(self, name)
-            setattr(part, name, None if array is None else array[indices])
-        return part
+        return View.of(self.market, self.initial_cash, {name: array[indices] for name, array in self.arrays().items()})
+
+    def arrays(self) -> dict[str, Any]:
+        """The arrays of its accounts by name, without those that are None."""
+        named = ((name, getattr(self, name)) for name in ARRAYS)
+        return {name: array for name, array in named if array is not None}
 
     @property
     def close(self) -> Any:
@@ -167,3 +177,20 @@ class View:
     def take_window(self, table: Any, length: int, out: Any) -> None:
         """Writes the `length` rows up to `bar[i]` of a table (T, C), oldest first, to `out[i]`, (n, length * C)."""
         self.market.backend.take_window(table, self.bar, length, out)
+
+
+def average_cost(view: View) -> Any:
+    """The average price of the units held after the view's step, (n, A): weighted by units, unchanged by sells.
+
+    A split divides it as it multiplies units. Fills at the new bar come after its splits, fills at the old one before.
+    """
+    xp, market, average, positions = view.xp, view.market, view.average_cost, view.positions
+    split = None if market.splits is None else market.splits[view.bar]
+    if split is not None and market.fill.lag:
+        average = average / split
+    elif split is not None:
+        positions = positions / split
+    held, bought = positions > 0, xp.where(view.traded > 0, view.traded, 0.0)
+    total = average * (positions - bought) + bought * view.fill_price
+    after = xp.where(held, xp.where(bought > 0, total / xp.where(held, positions, 1.0), average), 0.0)
+    return after if split is None or market.fill.lag else after / split

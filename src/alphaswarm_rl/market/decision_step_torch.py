@@ -1,74 +1,100 @@
-"""One bar of trading for n accounts in torch; the twin of `accounts_numpy`."""
+"""The decision step of n accounts in torch: act, stages, gate, fill, mark; the twin of `decision_step_numpy`.
+
+The accounts are the tensors of a `View`, one row each, and a step replaces them by new ones and changes none: it is a
+function of tensors that can be compiled, and nothing in it waits for the device.
+"""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from alphaswarm_rl.core.contracts import Trade
+from alphaswarm_rl.core.types import AnySpace
 from alphaswarm_rl.market import kernels_torch as kernels
 from alphaswarm_rl.market import kernels_torch_targets as targets
 from alphaswarm_rl.market.costs import CostModel, CostRates
+from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import Market
-from alphaswarm_rl.market.view import View
+from alphaswarm_rl.market.view import View, average_cost
 
 
-class TorchAccounts:
-    """Moves the accounts of a view on by one bar.
+class TorchDecisionStep:
+    """Moves the accounts of a view on by one decision.
 
-    The view's tensors are replaced by new ones, and none is changed. Nothing waits for the device.
+    Nobody can look whether actions are sound: one that is not a finite number counts as 0, a discrete one that is out
+    of range as the nearest one.
 
     Args:
         market: What is traded.
-        trade: How the numbers to be traded are meant.
+        decider: What makes targets of actions.
         costs: What trading costs.
         margin: What may be owed.
     """
 
-    def __init__(self, market: Market, trade: Trade, costs: CostModel, margin: Margin) -> None:
+    def __init__(self, market: Market, decider: Decider, costs: CostModel, margin: Margin) -> None:
         costs.check_volume(market.panel.volume)
         margin.check_costs(costs)
+        device = market.close.device
         self.market = market
-        self.trade = trade
+        self.trade = trade = decider.trade
         self.margin = margin
         self.rates = costs.rates(market.panel.periods_per_year)
+        self._last_action = _last_action(decider.space, device)
         self._in_units = market.splits is not None and (trade.way == "shares" or trade.by_units)
         # Kernels that need no volume are spared it.
         self._volume = market.volume if costs.impact > 0 else None
-        self._trader = _trader(self.rates, margin, market.close.device)
-        self._chosen = torch.arange(market.assets, device=market.close.device) == trade.asset
+        self._trader = _trader(self.rates, margin, device)
+        self._chosen = torch.arange(market.assets, device=device) == trade.asset
 
-    def step(self, view: View, wanted: Tensor, exits: Any = None) -> None:
-        """Fills `wanted`, moves to the next bar and marks.
+    def step(self, view: View, decider: Decider, actions: Tensor) -> None:
+        """Acts, fills, moves to the next bar and marks.
 
         Args:
             view: The accounts, whose tensors are replaced.
-            wanted: What `trade` says, (n, A) or (n,).
-            exits: For brackets: called with the view after the fill, at the new bar; gives prices (n,) at which the
-                position is closed inside the bar, NaN where it is not. Where orders fill at the bar's close it is
-                called before the fill too: what happens inside the bar comes first.
+            decider: The decider with the arrays that this step changes.
+            actions: One per account.
         """
-        fill, marked = self.market.fill, None
+        target = decider.decide(view, self._sound(actions))
+        # A copy: tensors of the view from before the step may be written over after it.
+        view.value_before = view.value.clone()
+        self._fill_and_mark(view, decider, target)
+        view.peak = torch.maximum(view.peak, view.value)
+        if view.average_cost is not None:
+            view.average_cost = average_cost(view)
+
+    def _sound(self, actions: Tensor) -> Tensor:
+        if self._last_action is None:
+            return torch.where(actions.isfinite(), actions, torch.zeros_like(actions))
+        return torch.clamp(torch.clamp(actions.to(torch.int64), min=0), max=self._last_action)
+
+    def _fill_and_mark(self, view: View, decider: Decider, target: Tensor) -> None:
+        """One bar of trading towards the targets.
+
+        Exits of brackets come after the fill; where orders fill at the bar's close they come before it too: what
+        happens inside the bar comes first.
+        """
+        fill, bracket, marked = self.market.fill, self.trade.bracket, None
         if not fill.lag:
-            self._fill(view, wanted)
+            self._fill(view, target)
         view.bar = view.bar + 1
         self._adjust(view)
         if self._in_units and fill.lag:
             # Units that were ordered before a split are that many more after it.
             splits = self.market.splits[view.bar]
-            wanted = wanted * (splits if self.trade.way == "shares" else splits[:, self.trade.asset])
-        if fill.lag and fill.price == "close" and exits is not None:
-            self._exit_and_fill(view, wanted, exits)
+            target = target * (splits if self.trade.way == "shares" else splits[:, self.trade.asset])
+        if fill.lag and fill.price == "close" and bracket:
+            self._exit_and_fill(view, decider, target)
         elif fill.lag:
             # Where nothing comes between the two, the fill may mark at once.
-            at_once = exits is None and self.market.ends is None
-            marked = self._fill(view, wanted, marks=self.market.close if at_once else None)
-        if exits is not None:
-            self._exit(view, exits(view))
+            at_once = not bracket and self.market.ends is None
+            marked = self._fill(view, target, marks=self.market.close if at_once else None)
+        if bracket:
+            self._exit(view, decider.exits(view))
         if self.market.ends is not None:
             self._close(view, None, self.market.ends)
         if marked is None:
@@ -86,11 +112,11 @@ class TorchAccounts:
                 view.cash, view.positions, view.bar, market.dividends, market.splits
             )
 
-    def _fill(self, view: View, wanted: Tensor, marks: Tensor | None = None) -> kernels.Marked | None:
+    def _fill(self, view: View, target: Tensor, marks: Tensor | None = None) -> kernels.Marked | None:
         """Trades; gives the accounts as they are marked where `marks` are given and the trader can do both at once."""
         market, trade, marked = self.market, self.trade, None
         shared = (view.bar, market.fill_price, market.tradable, self._volume)
-        account = (view.cash, view.positions, wanted)
+        account = (view.cash, view.positions, target)
         if trade.way == "shares":
             done, marked = self._trader.trade_shares(*account, *shared, marks, whole=trade.whole)
         elif trade.way == "weights":
@@ -101,7 +127,7 @@ class TorchAccounts:
             done = targets.trade_to_position(
                 view.cash,
                 view.positions,
-                torch.where(wanted.isnan(), stay, wanted),
+                torch.where(target.isnan(), stay, target),
                 torch.full_like(view.bar, trade.asset),
                 *shared,
                 self.rates,
@@ -112,12 +138,13 @@ class TorchAccounts:
         view.cash, view.positions, view.cost, view.turnover, view.traded = done
         return marked
 
-    def _exit_and_fill(self, view: View, wanted: Tensor, exits: Any) -> None:
+    def _exit_and_fill(self, view: View, decider: Decider, target: Tensor) -> None:
+        """Exits inside the bar, then the fill at its close, which writes its results anew."""
         view.cost, view.turnover = torch.zeros_like(view.cost), torch.zeros_like(view.turnover)
         view.traded = torch.zeros_like(view.traded)
-        self._exit(view, exits(view))
+        self._exit(view, decider.exits(view))
         cost, turnover, traded = view.cost, view.turnover, view.traded
-        self._fill(view, wanted)
+        self._fill(view, target)
         view.cost, view.turnover, view.traded = view.cost + cost, view.turnover + turnover, view.traded + traded
 
     def _exit(self, view: View, price: Tensor) -> None:
@@ -127,13 +154,13 @@ class TorchAccounts:
         volume = None if self._volume is None else self._volume[view.bar].double()
         self._closed(view, kernels.close_at(view.cash, view.positions, leaving, prices, volume, self.rates), prices)
 
-    def _close(self, view: View, who: Tensor | None, ends: Tensor | None) -> None:
+    def _close(self, view: View, accounts: Tensor | None, ends: Tensor | None) -> None:
         """Closes ended assets everywhere, or everything that trades in some accounts, at the bar's close."""
         market = self.market
         closed = kernels.close_positions(
             view.cash,
             view.positions,
-            who,
+            accounts,
             ends,
             view.bar,
             market.close,
@@ -149,6 +176,15 @@ class TorchAccounts:
         view.traded = view.traded + closed.traded
         before = torch.where(view.value_before > 0, view.value_before, torch.inf)
         view.turnover = view.turnover + (closed.traded.abs() * prices).sum(-1) / before
+
+
+def _last_action(space: AnySpace, device: torch.device) -> int | Tensor | None:
+    """The largest discrete action; None where actions are numbers."""
+    if space.dtype is None or space.dtype.kind not in "iu":
+        return None
+    if hasattr(space, "n"):
+        return int(space.n) - 1
+    return torch.tensor(np.asarray(space.nvec) - 1, device=device)  # type: ignore[attr-defined]
 
 
 def _trader(rates: CostRates, margin: Margin, device: torch.device) -> Any:

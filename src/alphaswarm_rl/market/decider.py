@@ -1,0 +1,99 @@
+"""The decider: what is to be traded, made of an agent's action and an account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+from alphaswarm_rl.core.contracts import Trade
+from alphaswarm_rl.core.kinds import ActionSpec, PortfolioStage
+from alphaswarm_rl.market.market import Market
+from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.market.view import View
+
+
+class Decider:
+    """The action component, the portfolio stages and the turbulence gate: actions (n, ...) become targets.
+
+    Targets are what `trade` says: weights or orders (n, A), or the position in one asset (n,), float64. It is what
+    trading environments step, and needs none of them. `begin` starts the next episode of parts that remember, and
+    `extend` goes on with more bars.
+
+    Args:
+        action: What the agent's output means.
+        stages: What changes weights on their way, in order.
+        market: The bars.
+        n: Number of accounts.
+        turbulence_threshold: Turbulence from which on everything is sold and nothing bought; None: no gate.
+
+    Attributes:
+        space: The space of one account's action.
+        trade: How targets are traded.
+        action: The action component with its arrays.
+        stages: The stages with theirs.
+    """
+
+    def __init__(
+        self,
+        action: ActionSpec,
+        stages: Sequence[PortfolioStage],
+        market: Market,
+        n: int,
+        *,
+        turbulence_threshold: float | None = None,
+    ) -> None:
+        self.space = action.space(market.panel)
+        self.trade: Trade = action.trade(market.panel)
+        self.action = Part(action, market, n)
+        self.stages = tuple(Part(stage, market, n) for stage in stages)
+        self._component = action
+        self._threshold = turbulence_threshold
+
+    def decide(self, view: View, actions: Any, out: Any = None) -> Any:
+        """The targets of all accounts, written to `out`; None: to a new array."""
+        xp = view.xp
+        view.action = actions
+        if out is None:
+            shape = (view.n,) if self.trade.way == "position" else (view.n, view.market.assets)
+            out = xp.zeros(shape, dtype=xp.float64)
+        for part in (self.action, *self.stages):
+            part.step(view, out)
+        if self._threshold is not None:
+            turbulence_gate(view, self.trade, self._threshold, out)
+        return out
+
+    def exits(self, view: View) -> Any:
+        """For brackets: prices (n,) at which positions are closed inside the bar; NaN where they stay."""
+        return self._component.exits(view, self.action.state)
+
+    def masks(self, view: View) -> Any:
+        """Which discrete actions are legal now, (n, actions); None where the action masks none."""
+        return self._component.mask(view, self.action.state)
+
+    def begin(self, rows: Any) -> None:
+        """Starts an episode of some accounts."""
+        for part in (self.action, *self.stages):
+            part.begin(rows)
+
+    def extend(self, market: Market) -> None:
+        """Goes on with a market of more bars."""
+        for part in (self.action, *self.stages):
+            part.extend(market)
+
+    def holding(self, action: Part, stages: Sequence[Part]) -> Decider:
+        """The same decider with parts that hold other arrays."""
+        decider = copy(self)
+        decider.action, decider.stages = action, tuple(stages)
+        return decider
+
+
+def turbulence_gate(view: View, trade: Trade, threshold: float, targets: Any) -> None:
+    """Sells everything and buys nothing where the market's turbulence has reached the threshold.
+
+    A target of weights or of a position becomes 0, an order in shares becomes minus what is held.
+    """
+    xp, turbulence = view.xp, view.market.turbulence
+    stop = turbulence[view.bar] >= threshold
+    flat = -view.positions if trade.way == "shares" else xp.zeros_like(targets)
+    targets[...] = xp.where(stop if trade.way == "position" else stop[:, None], flat, targets)

@@ -1,0 +1,74 @@
+"""A component together with its arrays: what environments, observers and deciders step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+from alphaswarm_rl.core.kinds import SmallComponent
+from alphaswarm_rl.market.market import Market
+from alphaswarm_rl.market.view import View
+
+
+class Part:
+    """A component, its own arrays for n accounts, and the arrays that all accounts share.
+
+    Components are stateless: what one remembers from step to step lies in arrays with one row per account, and what it
+    prepares from the panel lies in arrays by bar or by asset.
+
+    Args:
+        component: The component.
+        market: What its shared arrays are made from.
+        n: Number of accounts.
+
+    Attributes:
+        own: Its own arrays by name, changed in place.
+        state: Own and shared arrays: what the component's `step` is given.
+    """
+
+    def __init__(self, component: SmallComponent, market: Market, n: int) -> None:
+        self.component = component
+        self._xp, self._assets = market.backend.xp, market.assets
+        self.own = self.fresh(n)
+        self.state = {**self._shared(market), **self.own}
+
+    def fresh(self, n: int) -> dict[str, Any]:
+        """Its own arrays as an episode begins for n accounts."""
+        xp = self._xp
+        by_asset = {name: xp.zeros((n, self._assets), dtype=xp.float64) for name in self.component.asset_state}
+        return {**self.component.init(n, xp), **by_asset}
+
+    def step(self, view: View, out: Any) -> None:
+        """One step of all accounts."""
+        self.component.step(view, self.state, out)
+
+    def step_rows(self, view: View, rows: Any, out: Any) -> None:
+        """One step of some accounts, which `view` shows."""
+        if not self.own:
+            self.component.step(view, self.state, out)
+            return
+        own = {name: array[rows] for name, array in self.own.items()}
+        self.component.step(view, {**self.state, **own}, out)
+        for name, array in own.items():
+            self.own[name][rows] = array
+
+    def begin(self, rows: Any) -> None:
+        """Puts the arrays of some accounts back to the start of an episode."""
+        if self.own:
+            for name, array in self.fresh(len(rows)).items():
+                self.own[name][rows] = array
+
+    def extend(self, market: Market) -> None:
+        """Goes on with a market of more bars; its own arrays stay."""
+        self.state = {**self._shared(market), **self.own}
+
+    def holding(self, own: Mapping[str, Any]) -> Part:
+        """The same part with other arrays of its own, for steps that are functions of tensors."""
+        part = copy(self)
+        part.own = dict(own)
+        part.state = {**self.state, **own}
+        return part
+
+    def _shared(self, market: Market) -> dict[str, Any]:
+        return {name: market.backend.put(table) for name, table in self.component.prepare(market.panel).items()}
