@@ -11,8 +11,7 @@ import torch
 
 from alphaswarm_rl import make_env
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
-from alphaswarm_rl.arrays.backend_torch import TorchBackend
-from alphaswarm_rl.arrays.functions_torch import float64_by_default
+from alphaswarm_rl.arrays.backend_torch import TorchBackend, float64_by_default
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage

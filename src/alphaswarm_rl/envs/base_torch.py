@@ -18,10 +18,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
-from alphaswarm_rl.arrays.compiled_function import CompiledFunction
-from alphaswarm_rl.arrays.counter_rng_torch import seed_words
 from alphaswarm_rl.arrays.backend import torch_device
 from alphaswarm_rl.arrays.backend_torch import float64_by_default
+from alphaswarm_rl.arrays.compiled_function import CompiledFunction
+from alphaswarm_rl.arrays.counter_rng_torch import seed_words
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import AnySpace, JsonObject

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphaswarm_rl.arrays.backend_torch import TorchBackend
-from alphaswarm_rl.arrays.counter_rng_torch import uniform
 from alphaswarm_rl.arrays.backend import torch_device
-from alphaswarm_rl.arrays.backend_torch import float64_by_default
+from alphaswarm_rl.arrays.backend_torch import TorchBackend, float64_by_default
+from alphaswarm_rl.arrays.counter_rng_torch import uniform
 from alphaswarm_rl.core.contracts import EnvRequest, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import JsonObject

@@ -11,9 +11,9 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import Tensor
 
-from alphaswarm_rl.arrays.counter_rng_torch import block
 from alphaswarm_rl.arrays.backend import torch_device
 from alphaswarm_rl.arrays.backend_torch import TorchArrays
+from alphaswarm_rl.arrays.counter_rng_torch import block
 from alphaswarm_rl.core.contracts import EnvRequest, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import JsonObject
