@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from gpu_env import build, synthetic_panel
 
-from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+from alphaswarm_rl.agents.native.ppo import PpoInhouse
 from alphaswarm_rl.core.contracts import AgentRequest
 from alphaswarm_rl.envs.device_episodes import DeviceEpisodes
 

@@ -41,7 +41,7 @@ def ours(task: str, setting: str, seed: int, steps: int, *, path: str = "auto") 
     import torch
 
     torch.set_num_threads(1)
-    from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+    from alphaswarm_rl.agents.native.ppo import PpoInhouse
     from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest
     from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
 

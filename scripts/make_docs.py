@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import alphaswarm_rl
-from alphaswarm_rl.agents.sb3 import algorithms
+from alphaswarm_rl.agents.sb3.algorithms import algorithms
 from alphaswarm_rl.cli.root import ENTRIES, rl
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import RLComponent

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.agents.sb3_vec_env import as_sb3
+    from alphaswarm_rl.agents.sb3.vec_env import as_sb3
     from alphaswarm_rl.core import catalogue as components
     from alphaswarm_rl.core.component import ComponentConfig, RLComponent
     from alphaswarm_rl.core.errors import AlphaSwarmError
@@ -36,7 +36,7 @@ _HOMES = {
     "RunResult": "alphaswarm_rl.runtime",
     "Settings": "alphaswarm_rl.settings",
     "Window": "alphaswarm_rl.core.window",
-    "as_sb3": "alphaswarm_rl.agents.sb3_vec_env",
+    "as_sb3": "alphaswarm_rl.agents.sb3.vec_env",
     "build_from_config": "alphaswarm_rl.core.refs",
     "load_spec": "alphaswarm_rl.spec",
     "load_specs_from_dir": "alphaswarm_rl.spec",

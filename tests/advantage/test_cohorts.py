@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alphaswarm_rl.advantage import functions
-from alphaswarm_rl.advantage.episodes import episode_samples
-from alphaswarm_rl.advantage.groups import group_statistics
-from alphaswarm_rl.advantage.grpo import GRPOAdvantage
-from alphaswarm_rl.advantage.reinforce_plus_plus import ReinforcePlusPlusAdvantage
+from alphaswarm_rl.advantage.estimators import GRPOAdvantage, ReinforcePlusPlusAdvantage
+from alphaswarm_rl.advantage.functions import episode_samples, group_statistics
 from alphaswarm_rl.core.contracts import RolloutRewards
 from tests.advantage import loops
 from tests.advantage.rollouts import in_torch, rollouts, written_out

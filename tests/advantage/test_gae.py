@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alphaswarm_rl.advantage import functions
-from alphaswarm_rl.advantage.gae import GAEAdvantage
+from alphaswarm_rl.advantage.estimators import GAEAdvantage
 from alphaswarm_rl.core.contracts import RolloutRewards
 from alphaswarm_rl.core.errors import ComponentError
 from tests.advantage import loops

@@ -2,8 +2,8 @@
 
 import pytest
 
-import alphaswarm_rl.advantage.grpo  # noqa: F401
-from alphaswarm_rl.advantage.gae import GAEAdvantage
+import alphaswarm_rl.advantage.estimators  # noqa: F401
+from alphaswarm_rl.advantage.estimators import GAEAdvantage
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.kinds import Agent

@@ -10,11 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-import alphaswarm_rl.agents.ddqn_inhouse
-import alphaswarm_rl.replay_buffers.general
-import alphaswarm_rl.replay_buffers.nstep_info
-import alphaswarm_rl.replay_buffers.prioritized  # noqa: F401
-from alphaswarm_rl.agents.q_function import QFunction, QNetwork
+from alphaswarm_rl.agents.native.q_function import QFunction, QNetwork
 from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest, State
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError, EnvError
 from alphaswarm_rl.core.refs import build_from_config

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
+from alphaswarm_rl.agents.native.ppo import PpoInhouse
 from alphaswarm_rl.arrays import compiled_function
 from alphaswarm_rl.core.contracts import AgentRequest
 from alphaswarm_rl.core.errors import CheckpointError, EnvError

@@ -12,11 +12,11 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alphaswarm_rl.agents.action_head import ActionHead
-from alphaswarm_rl.agents.actor_critic import LossSettings, Minibatch, noise_of
-from alphaswarm_rl.agents.device_policy import DevicePolicy
-from alphaswarm_rl.agents.mlp_actor_critic import MlpActorCritic
-from alphaswarm_rl.agents.torch_actor_critic import TorchActorCritic
+from alphaswarm_rl.agents.native.action_head import ActionHead
+from alphaswarm_rl.agents.native.actor_critic import LossSettings, Minibatch, noise_of
+from alphaswarm_rl.agents.native.device_policy import DevicePolicy
+from alphaswarm_rl.agents.native.mlp_actor_critic import MlpActorCritic
+from alphaswarm_rl.agents.native.torch_actor_critic import TorchActorCritic
 
 INPUTS = 5
 HEADS = {

@@ -11,10 +11,9 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from alphaswarm_rl.agents.a2c_inhouse import A2cInhouse
-from alphaswarm_rl.agents.action_head import ActionHead
-from alphaswarm_rl.agents.ppo_inhouse import PpoInhouse
-from alphaswarm_rl.agents.running_moments import RunningMoments
+from alphaswarm_rl.agents.native.action_head import ActionHead
+from alphaswarm_rl.agents.native.ppo import A2cInhouse, PpoInhouse
+from alphaswarm_rl.agents.native.running_moments import RunningMoments
 from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest, State
 from alphaswarm_rl.core.errors import CheckpointError, EnvError, RunError
 from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole

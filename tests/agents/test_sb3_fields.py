@@ -8,7 +8,7 @@ import pytest
 import torch
 from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 
-from alphaswarm_rl.agents.sb3 import algorithms
+from alphaswarm_rl.agents.sb3.algorithms import algorithms
 
 from .worlds import CONTINUOUS, IMAGE, SMALL, World, learner_for, world_for
 

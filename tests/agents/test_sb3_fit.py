@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from alphaswarm_rl.agents.sb3 import algorithms
+from alphaswarm_rl.agents.sb3.algorithms import algorithms
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import AgentRequest
 from alphaswarm_rl.core.errors import ComponentError
@@ -139,8 +139,8 @@ def test_images_may_have_their_channels_first():
 
 def test_the_components_are_light():
     code = (
-        "import sys, alphaswarm_rl.agents.sb3, alphaswarm_rl.agents.policy_agent, alphaswarm_rl.policies.random, "
-        "alphaswarm_rl.policies.constant; "
+        "import sys, alphaswarm_rl.agents.sb3.algorithms, alphaswarm_rl.agents.policy_agent, "
+        "alphaswarm_rl.policies.baselines; "
         "heavy = {'torch', 'stable_baselines3', 'sb3_contrib', 'pandas'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

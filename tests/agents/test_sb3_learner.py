@@ -10,7 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from alphaswarm_rl.agents.sb3 import algorithms
+from alphaswarm_rl.agents.sb3.algorithms import algorithms
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError
 

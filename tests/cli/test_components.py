@@ -30,14 +30,14 @@ def test_listing_from_the_mirror_imports_no_component(rl):
     code = (
         "import sys\nfrom alphaswarm_rl.cli import rl\n"
         "rl.main(['components', 'list'], prog_name='rl', standalone_mode=False)\n"
-        "names = ('alphaswarm_rl.agents.sb3', 'alphaswarm_rl.envs.cartpole', 'torch', 'gymnasium')\n"
+        "names = ('alphaswarm_rl.agents.sb3.algorithms', 'alphaswarm_rl.envs.cartpole', 'torch', 'gymnasium')\n"
         "print([name for name in names if name in sys.modules], file=sys.stderr)"
     )
     first, second = (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)
     )
     assert first.stdout == second.stdout
-    assert "alphaswarm_rl.agents.sb3" in first.stderr
+    assert "alphaswarm_rl.agents.sb3.algorithms" in first.stderr
     assert second.stderr.strip() == "[]"
 
 

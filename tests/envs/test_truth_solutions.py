@@ -22,7 +22,7 @@ from alphaswarm_rl.envs.truth.ou_signal_task import LinearRule
 from alphaswarm_rl.envs.truth.regime_allocation import RegimeAllocation
 from alphaswarm_rl.envs.truth.regime_allocation_task import WEIGHTS
 from alphaswarm_rl.envs.truth.solution import mean_reward
-from alphaswarm_rl.policies.random_runner import RandomRunner
+from alphaswarm_rl.policies.runners import RandomRunner
 
 TASKS = (OracleFeature, NoiseAfterCosts, MertonPortfolio, OuSignal, RegimeAllocation)
 EPISODES = 2000

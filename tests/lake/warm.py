@@ -5,7 +5,7 @@ import numpy as np
 import pyiceberg.catalog.sql  # noqa: F401
 import safetensors.numpy  # noqa: F401
 
-import alphaswarm_rl.agents.sb3_learner
+import alphaswarm_rl.agents.sb3.learner
 import alphaswarm_rl.cli.lake
 import alphaswarm_rl.lake.maintenance
 import alphaswarm_rl.lake.producers

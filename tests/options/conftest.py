@@ -2,7 +2,7 @@
 
 import pytest
 
-import alphaswarm_rl.agents.sb3
+import alphaswarm_rl.agents.sb3.algorithms
 import alphaswarm_rl.envs.cartpole
 import alphaswarm_rl.envs.gymnasium_env  # noqa: F401
 

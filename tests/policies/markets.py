@@ -12,10 +12,7 @@ import alphaswarm_rl.actions.softmax_weights
 import alphaswarm_rl.agents.policy_agent
 import alphaswarm_rl.envs.stock_trading
 import alphaswarm_rl.observations.portfolio_state
-import alphaswarm_rl.policies.buy_and_hold
-import alphaswarm_rl.policies.equal_weight
-import alphaswarm_rl.policies.mean_variance
-import alphaswarm_rl.policies.minimum_variance
+import alphaswarm_rl.policies.baselines
 import alphaswarm_rl.rewards.pnl  # noqa: F401
 from alphaswarm_rl.core.contracts import AgentRequest, PolicyRequest
 from alphaswarm_rl.core.refs import build_from_config

@@ -182,8 +182,7 @@ def test_parameters_that_cannot_be(alias, kwargs, why):
 
 
 def test_networks_fitting_and_files_load_nothing_of_reinforcement_learning():
-    modules = ["transformer_network", "recurrent_network", "autoencoder_network", "patch_tst_network"]
-    modules += ["fitting", "files", "layers", "initialising"]
+    modules = ["networks", "fitting", "files", "layers"]
     imports = "; ".join(f"import alphaswarm_rl.policies.backbones.{module}" for module in modules)
     code = (
         f"import sys; {imports}; "

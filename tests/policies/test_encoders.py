@@ -9,8 +9,7 @@ from gymnasium import spaces
 
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.kinds import TimeSeriesEncoder
-from alphaswarm_rl.policies.backbones.encoders import build_encoder
-from alphaswarm_rl.policies.backbones.observed import window_shape
+from alphaswarm_rl.policies.backbones.encoders import build_encoder, window_shape
 
 from .backbone_cases import FEATURES, LENGTH, SMALL, build, windows
 

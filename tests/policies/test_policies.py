@@ -11,7 +11,7 @@ from gymnasium import spaces
 from alphaswarm_rl.core.contracts import PolicyRequest, State
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError
 from alphaswarm_rl.core.refs import build_from_config
-from alphaswarm_rl.policies.batch import batch_size
+from alphaswarm_rl.policies.runners import batch_size
 
 OBSERVATION = spaces.Box(0, 1, (2,))
 SPACES = [

@@ -6,29 +6,26 @@ import json
 
 import numpy as np
 
-import alphaswarm_rl.replay_buffers.general
-import alphaswarm_rl.replay_buffers.nstep_info
-import alphaswarm_rl.replay_buffers.prioritized  # noqa: F401
-from alphaswarm_rl.core.contracts import ReplayField, ReplayRequest, State
+from alphaswarm_rl.core.contracts import ReplayBufferField, ReplayBufferRequest, State
 from alphaswarm_rl.core.refs import build_from_config
 
 #: A transition with things that are easily corrupted: negative and broken numbers, large whole ones, flags.
 FIELDS = {
-    "observation": ReplayField((2,), np.float64),
-    "info": ReplayField((3,), np.float32),
-    "action": ReplayField((), np.int64),
-    "reward": ReplayField((), np.float64),
-    "next_observation": ReplayField((2,), np.float64),
-    "next_info": ReplayField((3,), np.float32),
-    "terminated": ReplayField((), np.bool_),
-    "truncated": ReplayField((), np.bool_),
+    "observation": ReplayBufferField((2,), np.float64),
+    "info": ReplayBufferField((3,), np.float32),
+    "action": ReplayBufferField((), np.int64),
+    "reward": ReplayBufferField((), np.float64),
+    "next_observation": ReplayBufferField((2,), np.float64),
+    "next_info": ReplayBufferField((3,), np.float32),
+    "terminated": ReplayBufferField((), np.bool_),
+    "truncated": ReplayBufferField((), np.bool_),
 }
 
 
 def buffer(alias, num_envs=2, seed=0, fields=FIELDS, **kwargs):
     """An empty buffer."""
     component = build_from_config({"class": alias, "kwargs": kwargs}, kind="replay_buffer")
-    return component.build(ReplayRequest(fields, num_envs, seed))
+    return component.build(ReplayBufferRequest(fields, num_envs, seed))
 
 
 def steps(count, num_envs=2, first=0, ends=0.0, seed=0):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alphaswarm_rl.core.contracts import ReplayField
+from alphaswarm_rl.core.contracts import ReplayBufferField
 from alphaswarm_rl.core.errors import ComponentError
 from tests.replay_buffers.steps import FIELDS, buffer, contents, steps
 
@@ -146,7 +146,7 @@ def test_what_windows_need_is_asked_for():
     with pytest.raises(ComponentError, match="'truncated'"):
         nstep(2, fields={name: field for name, field in FIELDS.items() if name != "truncated"})
     with pytest.raises(ComponentError, match="'discount'"):
-        nstep(2, fields={**FIELDS, "discount": ReplayField()})
+        nstep(2, fields={**FIELDS, "discount": ReplayBufferField()})
     with pytest.raises(ComponentError, match="cannot be kept by another"):
         buffer("nstep_info", storage={"class": "nstep_info"})
     with pytest.raises(ComponentError, match="Use append"):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError
-from alphaswarm_rl.replay_buffers.tree import SumTree
+from alphaswarm_rl.replay_buffers.priority import SumTree
 from tests.replay_buffers.steps import buffer, steps
 
 

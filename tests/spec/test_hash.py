@@ -59,7 +59,7 @@ def test_key_order_does_not_matter():
     "spelling",
     [
         {"class": "PPO", "kwargs": {"learning_rate": 3e-4}},
-        {"class": "ppo", "module_path": "alphaswarm_rl.agents.sb3", "kwargs": {}},
+        {"class": "ppo", "module_path": "alphaswarm_rl.agents.sb3.algorithms", "kwargs": {}},
         {"class": "PPO", "module_path": "alphaswarm.rl.agents.sb3"},
         {"spec": {"class": "ppo"}},
         {"class": "SB3Adapter", "kwargs": {"algorithm": "ppo"}},

@@ -1,32 +1,51 @@
 """Advantages as pure functions. Every array is NumPy's or torch's, on any device, and the answer is of the same kind.
 
+Rollouts are (T, N): T steps of N environments. Estimators without a critic compare whole episodes: a rollout becomes M
+samples (`episode_samples`), each with one reward and a cohort, and each is compared with its cohort
+(`group_statistics`).
+
 Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2015); Shao et al.,
 "DeepSeekMath" (2024) for GRPO; Hu, "REINFORCE++" (2025).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from alphaswarm_rl.advantage.arrays import namespace
-from alphaswarm_rl.advantage.groups import GroupStatistics, group_statistics
+import numpy as np
+
+from alphaswarm_rl.core.contracts import RolloutRewards
+from alphaswarm_rl.core.types import AnyArray
 
 #: What keeps a division by a standard deviation finite.
 _GRPO_FLOOR = 1e-6
 _VARIANCE_FLOOR = 1e-8
 
+#: Count, mean and sum of squared distances of parts of cohorts, (M,) each.
+_Parts = tuple[AnyArray, ...]
+
+
+def namespace(array: AnyArray) -> Any:
+    """The library that an array belongs to: NumPy or torch."""
+    if isinstance(array, np.ndarray | np.generic):
+        return np
+    import torch
+
+    return torch
+
 
 def gae(
-    rewards: Any,
-    values: Any,
-    next_values: Any,
-    terminated: Any,
-    truncated: Any,
+    rewards: AnyArray,
+    values: AnyArray,
+    next_values: AnyArray,
+    terminated: AnyArray,
+    truncated: AnyArray,
     *,
     gamma: float,
     lam: float,
-    valid: Any = None,
-) -> tuple[Any, Any]:
+    valid: AnyArray = None,
+) -> tuple[AnyArray, AnyArray]:
     """Generalised advantages and the returns that a critic should learn, (T, N) each; see `RolloutRewards`.
 
     Backwards in time: delta = r + gamma V_next - V and A = delta + gamma lam A_next. V_next is `next_values`, 0 where
@@ -53,7 +72,7 @@ def gae(
     return advantages, advantages + values
 
 
-def _passed_over(after: Any, ended: Any, valid: Any) -> Any:
+def _passed_over(after: AnyArray, ended: AnyArray, valid: AnyArray) -> AnyArray:
     """V_next where steps that are not valid are passed over."""
     xp = namespace(after)
     found = [after[-1]]
@@ -62,7 +81,7 @@ def _passed_over(after: Any, ended: Any, valid: Any) -> Any:
     return xp.stack(found[::-1])
 
 
-def whitened(advantages: Any, valid: Any = None) -> Any:
+def whitened(advantages: AnyArray, valid: AnyArray = None) -> AnyArray:
     """Advantages of mean 0 and standard deviation 1 over the valid steps (sample variance); 0 at the others.
 
     One valid step alone becomes 0.
@@ -75,7 +94,7 @@ def whitened(advantages: Any, valid: Any = None) -> Any:
     return xp.where(valid, scaled, xp.zeros_like(scaled))
 
 
-def globally_normalized(advantages: Any, valid: Any = None) -> Any:
+def globally_normalized(advantages: AnyArray, valid: AnyArray = None) -> AnyArray:
     """Advantages less their mean, over their standard deviation, both over the valid steps (population variance).
 
     Long episodes weigh more than short ones. Steps that are not valid are moved and scaled like the others.
@@ -85,8 +104,13 @@ def globally_normalized(advantages: Any, valid: Any = None) -> Any:
 
 
 def grpo(
-    rewards: Any, groups: Any, valid: Any, *, leave_one_out: bool = True, normalize: bool = True
-) -> tuple[Any, GroupStatistics]:
+    rewards: AnyArray,
+    groups: AnyArray,
+    valid: AnyArray,
+    *,
+    leave_one_out: bool = True,
+    normalize: bool = True,
+) -> tuple[AnyArray, GroupStatistics]:
     """Each sample's reward less its cohort's mean, over its cohort's standard deviation, (M,).
 
     Where that is 0 the difference stays as it is. DeepSeek's GRPO is the one without `leave_one_out`.
@@ -100,16 +124,24 @@ def grpo(
 
 
 def reinforce_plus_plus(
-    rewards: Any, groups: Any, valid: Any, *, minus_baseline: bool = True, leave_one_out: bool = True
-) -> tuple[Any, GroupStatistics | None]:
-    """Each sample's reward, less its cohort's mean where that is wanted, (M,); to be spread and normalised globally."""
+    rewards: AnyArray,
+    groups: AnyArray,
+    valid: AnyArray,
+    *,
+    minus_baseline: bool = True,
+    leave_one_out: bool = True,
+) -> tuple[AnyArray, GroupStatistics | None]:
+    """Each sample's reward, less its cohort's mean where `minus_baseline` says so, (M,).
+
+    To be spread over steps and normalised globally.
+    """
     if not minus_baseline:
         return rewards, None
     cohort = group_statistics(rewards, groups, valid, leave_one_out=leave_one_out)
     return rewards - cohort.baseline, cohort
 
 
-def _moments(x: Any, valid: Any) -> tuple[Any, Any, Any]:
+def _moments(x: AnyArray, valid: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
     """How many steps count, x less their mean, and the sum of their squared distances from it, in two passes."""
     xp = namespace(x)
     valid = xp.ones_like(x, dtype=xp.bool) if valid is None else valid
@@ -117,3 +149,134 @@ def _moments(x: Any, valid: Any) -> tuple[Any, Any, Any]:
     count = xp.where(valid, xp.ones_like(x), xp.zeros_like(x)).sum()
     centred = x - xp.where(valid, x, xp.zeros_like(x)).sum() / count.clip(min=1)
     return count, centred, (xp.where(valid, centred, xp.zeros_like(x)) ** 2).sum()
+
+
+@dataclass(frozen=True)
+class EpisodeSamples:
+    """Every episode, or piece of one, in a rollout; environment by environment, in the order they were played.
+
+    Attributes:
+        rewards: Sum of the rewards of its steps that count, (M,).
+        valid: Whether any step of it counts, (M,).
+        groups: Its cohort, (M,).
+        numbers: The sample that each step belongs to, (T, N).
+    """
+
+    rewards: AnyArray
+    valid: AnyArray
+    groups: AnyArray
+    numbers: AnyArray
+
+    def spread(self, per_sample: AnyArray) -> AnyArray:
+        """A number per sample as a number per step, (T, N): each step has that of its sample."""
+        return per_sample[self.numbers]
+
+
+def episode_samples(rollout: RolloutRewards) -> EpisodeSamples:
+    """The samples of a rollout."""
+    rewards = rollout.rewards
+    xp = namespace(rewards)
+    ended = rollout.terminated | rollout.truncated
+    valid = xp.ones_like(ended) if rollout.valid is None else rollout.valid
+    counted = xp.where(valid, rewards, xp.zeros_like(rewards))
+    sums, seen = [counted[0]], [valid[0]]
+    for t in range(1, len(rewards)):
+        sums.append(counted[t] + xp.where(ended[t - 1], xp.zeros_like(counted[t]), sums[-1]))
+        seen.append(valid[t] | (seen[-1] & ~ended[t - 1]))
+    last = xp.concatenate([ended[:-1], xp.ones_like(ended[-1:])])
+    if rollout.group_ids is None:
+        groups = xp.zeros_like(rewards, dtype=xp.int64)
+    else:
+        groups = xp.broadcast_to(rollout.group_ids, rewards.shape)
+    # Environment by environment: the number of a step's sample is the number of samples that ended before it.
+    ends = last.T.reshape(-1)
+    numbers = xp.cumsum(ends, 0) - xp.where(ends, 1, 0)
+    return EpisodeSamples(
+        rewards=xp.stack(sums).T.reshape(-1)[ends],
+        valid=xp.stack(seen).T.reshape(-1)[ends],
+        groups=groups.T.reshape(-1)[ends],
+        numbers=numbers.reshape(last.T.shape).T,
+    )
+
+
+@dataclass(frozen=True)
+class GroupStatistics:
+    """What each of M samples is compared with; arrays (M,).
+
+    Attributes:
+        baseline: The mean reward of its cohort; its own reward where the cohort has but one valid member.
+        std: The standard deviation there, with one degree of freedom taken off; 0 where there is none.
+        count: Valid members of its cohort.
+    """
+
+    baseline: AnyArray
+    std: AnyArray
+    count: AnyArray
+
+
+def group_statistics(rewards: AnyArray, groups: AnyArray, valid: AnyArray, *, leave_one_out: bool) -> GroupStatistics:
+    """Mean and standard deviation of each sample's cohort, over its valid members.
+
+    Both come from merging (count, mean, sum of squared distances) of parts of a cohort, which is as exact as two passes
+    over it and never subtracts two large numbers: where the others' rewards are equal their spread is exactly 0. The
+    merges are a scan over the sorted samples, so that they need no scattered additions, whose order a GPU does not
+    keep.
+
+    Args:
+        rewards: One number per sample, (M,).
+        groups: Its cohort, a whole number, (M,).
+        valid: Whether it counts, (M,).
+        leave_one_out: Whether a sample is left out of what it is compared with.
+    """
+    xp = namespace(rewards)
+    order = xp.argsort(groups, stable=True)
+    ids, own = groups[order], rewards[order]
+    count = xp.where(valid[order], xp.ones_like(own), xp.zeros_like(own))
+    leaf = (count, xp.where(valid[order], own, xp.zeros_like(own)), xp.zeros_like(own))
+    before = _scan(leaf, ids)
+    last = xp.searchsorted(ids, ids, side="right") - 1
+    whole = tuple(part[last] for part in before)
+    compared = whole
+    if leave_one_out:
+        after = tuple(xp.flip(part, (0,)) for part in _scan(_flipped(leaf), xp.flip(ids, (0,))))
+        compared = _merge(_shifted(before, ids, 1), _shifted(after, ids, -1))
+    counted, mean, squares = compared
+    alone = whole[0] <= 1
+    spread = (squares / (counted - 1).clip(min=1)) ** 0.5
+    spread = xp.where(alone | (counted <= 1), xp.zeros_like(own), spread)
+    back = xp.argsort(order, stable=True)
+    return GroupStatistics(xp.where(alone, own, mean)[back], spread[back], whole[0][back])
+
+
+def _merge(left: _Parts, right: _Parts) -> _Parts:
+    """Count, mean and sum of squared distances of two parts together; an empty part is all 0."""
+    count = left[0] + right[0]
+    share = right[0] / count.clip(min=1)
+    distance = right[1] - left[1]
+    return count, left[1] + distance * share, left[2] + right[2] + distance * distance * left[0] * share
+
+
+def _scan(parts: _Parts, ids: AnyArray) -> _Parts:
+    """Each sample merged with all before it of the same cohort; cohorts lie together. Doubles its reach each round."""
+    xp, reach = namespace(ids), 1
+    while reach < len(ids):
+        same = ids[reach:] == ids[:-reach]
+        merged = _merge(tuple(part[:-reach] for part in parts), tuple(part[reach:] for part in parts))
+        parts = tuple(
+            xp.concatenate([part[:reach], xp.where(same, both, part[reach:])])
+            for part, both in zip(parts, merged, strict=True)
+        )
+        reach *= 2
+    return parts
+
+
+def _flipped(parts: _Parts) -> _Parts:
+    return tuple(namespace(part).flip(part, (0,)) for part in parts)
+
+
+def _shifted(parts: _Parts, ids: AnyArray, by: int) -> _Parts:
+    """The neighbour's part, or an empty one where the neighbour is of another cohort or there is none."""
+    xp = namespace(ids)
+    apart = xp.roll(ids, by) != ids
+    apart[0 if by > 0 else -1] = True
+    return tuple(xp.where(apart, xp.zeros_like(part), xp.roll(part, by)) for part in parts)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from alphaswarm_rl.agents.observation_arrays import from_arrays, to_arrays
+from alphaswarm_rl.agents.observations import last_observation, to_arrays
 from alphaswarm_rl.agents.stepping import goes_on
 from alphaswarm_rl.core.contracts import (
     AgentRequest,
@@ -125,8 +125,7 @@ class PolicyLearner:
     def set_state(self, state: State) -> None:
         """Continues from there."""
         arrays = {name.removeprefix("policy/"): a for name, a in state.arrays.items() if name.startswith("policy/")}
-        seen = any(name.partition("/")[0] == "observation" for name in state.arrays)
-        observation = from_arrays(self._observation_space, state.arrays, "observation") if seen else None
+        observation = last_observation(self._observation_space, state.arrays)
         try:
             timesteps, policy = int(state.data["timesteps"]), State(arrays, dict(state.data["policy"]))
         except (KeyError, TypeError, ValueError) as error:

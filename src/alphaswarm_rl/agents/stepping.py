@@ -12,16 +12,6 @@ from alphaswarm_rl.core.errors import EnvError
 Array = np.ndarray[Any, Any]
 
 
-def rows_of(observation: Any, rows: Array) -> Any:
-    """Some environments' observations of a batch; Gymnasium's own final ones are arrays of arrays."""
-    if isinstance(observation, dict):
-        return {name: rows_of(part, rows) for name, part in observation.items()}
-    if isinstance(observation, tuple):
-        return tuple(rows_of(part, rows) for part in observation)
-    chosen = np.asarray(observation)[rows]
-    return np.stack(list(chosen)) if chosen.dtype == object else chosen
-
-
 def refuse_other_autoreset(env: Any) -> None:
     """An environment that starts the next episode in a step of its own would have that step learnt from."""
     mode = getattr(env, "metadata", {}).get("autoreset_mode", AutoresetMode.SAME_STEP)

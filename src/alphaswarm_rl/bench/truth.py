@@ -22,7 +22,7 @@ from alphaswarm_rl.envs.truth.solution import Solution
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
 from alphaswarm_rl.models.statistics import lower_bound
-from alphaswarm_rl.policies.random_runner import RandomRunner
+from alphaswarm_rl.policies.runners import RandomRunner
 from alphaswarm_rl.runtime import RLRuntime, RunFailed, RunResult
 from alphaswarm_rl.settings import Settings
 

@@ -362,7 +362,7 @@ class EncoderRequest:
 
 
 @dataclass(frozen=True)
-class ReplayField:
+class ReplayBufferField:
     """What a replay buffer keeps under one name of each transition: an array of that shape and type."""
 
     shape: tuple[int, ...] = ()
@@ -370,7 +370,7 @@ class ReplayField:
 
 
 @dataclass(frozen=True)
-class ReplayRequest:
+class ReplayBufferRequest:
     """What a replay buffer is built for.
 
     Attributes:
@@ -379,13 +379,13 @@ class ReplayRequest:
         seed: Seed of all it draws.
     """
 
-    fields: Mapping[str, ReplayField]
+    fields: Mapping[str, ReplayBufferField]
     num_envs: int
     seed: int
 
 
 @dataclass(frozen=True)
-class ReplaySample:
+class ReplayBufferSample:
     """Transitions drawn from a replay buffer.
 
     Attributes:
@@ -399,7 +399,7 @@ class ReplaySample:
     weights: np.ndarray[Any, Any]
 
 
-class Replay(Stateful, Protocol):
+class BuiltReplayBuffer(Stateful, Protocol):
     """A built replay buffer; `get_state` and `set_state` include its random generator."""
 
     #: Whether transitions are drawn by priority, and wait for `update_priorities`.
@@ -417,7 +417,7 @@ class Replay(Stateful, Protocol):
         """Takes single transitions in, arrays of shape (K, ...), oldest first."""
         ...
 
-    def sample(self, batch_size: int) -> ReplaySample:
+    def sample(self, batch_size: int) -> ReplayBufferSample:
         """Draws transitions, with replacement."""
         ...
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import (
         Advantages,
         AgentRequest,
+        BuiltReplayBuffer,
         DataRequest,
         EncoderRequest,
         EnvRequest,
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
         OpenStore,
         PolicyRequest,
         PolicyRunner,
-        Replay,
-        ReplayRequest,
+        ReplayBufferRequest,
         RolloutRewards,
         State,
         StoreRequest,
@@ -306,7 +306,7 @@ class ReplayBuffer(RLComponent):
     rl_kind = "replay_buffer"
 
     @abc.abstractmethod
-    def build(self, request: ReplayRequest) -> Replay:
+    def build(self, request: ReplayBufferRequest) -> BuiltReplayBuffer:
         """The buffer itself, empty."""
 
 

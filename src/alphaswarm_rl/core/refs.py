@@ -34,8 +34,22 @@ FORMER_MODULES = {
         for name in ("merton_portfolio", "noise_after_costs", "oracle_feature", "ou_signal", "regime_allocation")
     },
     **{
-        f"alphaswarm_rl.replay.{name}": f"alphaswarm_rl.replay_buffers.{name}"
-        for name in ("general", "nstep_info", "prioritized")
+        f"alphaswarm_rl.{former}.{name}": f"alphaswarm_rl.{current}"
+        for former, names, current in (
+            ("advantage", "gae grpo reinforce_plus_plus", "advantage.estimators"),
+            ("agents", "a2c_inhouse ppo_inhouse", "agents.native.ppo"),
+            ("agents", "ddqn_inhouse", "agents.native.ddqn"),
+            ("agents", "sb3", "agents.sb3.algorithms"),
+            (
+                "policies",
+                "buy_and_hold constant equal_weight mean_variance minimum_variance random",
+                "policies.baselines",
+            ),
+            ("policies.backbones", "autoencoder patch_tst recurrent transformer", "policies.backbones.components"),
+            ("replay", "general nstep_info prioritized", "replay_buffers.components"),
+            ("replay_buffers", "general nstep_info prioritized", "replay_buffers.components"),
+        )
+        for name in names.split()
     },
 }
 

@@ -65,7 +65,7 @@ class FrozenPolicy(Policy):
 
     def build(self, request: PolicyRequest) -> PolicyRunner:
         """The trained policy, for that environment; one of other spaces is an error."""
-        from alphaswarm_rl.policies.frozen_runner import FrozenRunner
+        from alphaswarm_rl.policies.runners import FrozenRunner
 
         if request.load_policy is None:
             raise ComponentError(

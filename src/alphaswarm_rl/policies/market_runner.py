@@ -1,34 +1,143 @@
-"""The built policies that look at a market and aim at weights."""
+"""The built policies that look at a market: rules for target weights, and the runner that acts by such a rule.
+
+An allocation is a function of the panel and a bar: it gives the weights (A,) of a decision at that bar, from what is
+known at its close.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from gymnasium.spaces import Box
 
-from alphaswarm_rl.core.contracts import PolicyRequest, State
+from alphaswarm_rl.core.contracts import AnyVectorEnv, PolicyRequest, State
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError
+from alphaswarm_rl.core.types import AnyArray, AnySpace, Array, Observation
 from alphaswarm_rl.market.panel import MarketPanel
-from alphaswarm_rl.policies.batch import batch_size
+from alphaswarm_rl.policies.runners import batch_size
 
-Array = np.ndarray[Any, Any]
 #: Target weights (A,) of a decision at a bar, from the panel's rows up to that bar.
 Allocation = Callable[[MarketPanel, int], Array]
 
+#: Returns that differ by no more have no variance to speak of.
+_STILL = 1e-12
 
-def trading_env(env: Any, policy: str) -> Any:
+
+def equal_weights(panel: MarketPanel, bar: int) -> Array:
+    """The same weight for every asset that can be traded at that bar; all 0 where none can."""
+    tradable = _tradable(panel, bar)
+    return tradable / max(int(tradable.sum()), 1)
+
+
+def trailing_returns(panel: MarketPanel, bar: int, lookback: int) -> Array:
+    """The simple returns of the `lookback` bars up to that one, (lookback, A); NaN where a price is missing.
+
+    They are what a holder gets, dividends and splits included; adjusted prices already contain them.
+    """
+    rows = slice(bar - lookback + 1, bar + 1)
+    after, before = panel.close[rows], panel.close[bar - lookback : bar]
+    if panel.dividends is not None:
+        after = after + panel.dividends[rows]
+    if panel.splits is not None:
+        after = after * panel.splits[rows]
+    return after / before - 1.0
+
+
+class MeanRiskWeights:
+    """Optimal weights by mean and variance of trailing returns: long only, and fully invested.
+
+    Only assets take part that can be traded at the bar, have a price on every bar of the lookback, and moved in it.
+    Where the lookback is not there yet, or fewer than two assets take part, weights are equal.
+
+    Args:
+        policy: The policy's alias, for errors.
+        lookback: How many returns are looked at.
+        objective: Least variance; or the highest mean - risk_aversion * variance, both per bar.
+        risk_aversion: What variance costs, for the utility.
+    """
+
+    def __init__(
+        self,
+        policy: str,
+        *,
+        lookback: int,
+        objective: Literal["minimum_variance", "utility"],
+        risk_aversion: float = 1.0,
+    ) -> None:
+        self._policy = policy
+        self._lookback = lookback
+        self._objective = objective
+        self._risk_aversion = risk_aversion
+
+    def __call__(self, panel: MarketPanel, bar: int) -> Array:
+        """The weights (A,) of a decision at that bar."""
+        if bar < self._lookback:
+            return equal_weights(panel, bar)
+        returns = trailing_returns(panel, bar, self._lookback)
+        # Without a price the difference is NaN, and not above anything.
+        known = _tradable(panel, bar) & (np.ptp(returns, axis=0) > _STILL)
+        if known.sum() < 2:
+            return equal_weights(panel, bar)
+        weights = np.zeros(panel.num_assets)
+        weights[known] = self._solve(returns[:, known], when=str(panel.timestamps[bar]))
+        return weights
+
+    def _solve(self, returns: Array, *, when: str) -> Array:
+        from cvxpy import SolverError
+        from skfolio.exceptions import NonPositiveVarianceError
+        from skfolio.optimization import MeanRisk, ObjectiveFunction
+
+        least = self._objective == "minimum_variance"
+        # In units of their spread: a solver's tolerances mean nothing for the tiny variances of short bars.
+        spread = returns.std()
+        model = MeanRisk(
+            objective_function=ObjectiveFunction.MINIMIZE_RISK if least else ObjectiveFunction.MAXIMIZE_UTILITY,
+            risk_aversion=self._risk_aversion * spread,
+        )
+        try:
+            found = model.fit(returns / spread).weights_
+        except (SolverError, NonPositiveVarianceError, ValueError) as error:
+            raise ComponentError(
+                f"policy {self._policy!r} at {when}",
+                f"no optimal weights were found for {returns.shape[1]} assets: {error}",
+                "Look at the prices before that date, or choose another lookback.",
+            ) from error
+        # A solver keeps its constraints to some digits only.
+        solution: Array = np.maximum(found, 0.0)
+        solution /= solution.sum()
+        return solution
+
+
+def _tradable(panel: MarketPanel, bar: int) -> Array:
+    return np.asarray(panel.tradable[bar] & np.isfinite(panel.close[bar]))
+
+
+class MarketEnv(Protocol):
+    """What these policies read of a trading environment, whose package stands above this one."""
+
+    num_envs: int
+    single_action_space: AnySpace
+    #: Number of each environment's episode; -1 before the first reset.
+    episode_numbers: Array
+    #: The plan: panel, action, and all else that does not change.
+    plan: Any
+    #: The state of accounts and market, batched over environments.
+    view: Any
+
+
+def trading_env(env: AnyVectorEnv | None, policy: str) -> MarketEnv:
     """The trading environment inside any wrappers: it shows its accounts and market, and says what actions mean.
 
     Args:
         env: The environment that the policy was built for.
         policy: The policy's alias, for the error where there is no market.
     """
-    inner = env
+    inner: object = env
     while inner is not None:
         if hasattr(inner, "view") and hasattr(inner, "plan"):
-            return inner
+            return cast(MarketEnv, inner)
         inner = getattr(inner, "env", None)
     raise ComponentError(
         f"policy {policy!r}",
@@ -71,7 +180,7 @@ class MarketRunner:
         orders = action.trade(env.plan.panel).way == "shares" and isinstance(space, Box)
         self._bounds = (space.low, space.high) if orders and space.shape == self._cut.shape[1:] else None
 
-    def act(self, observation: Any, *, deterministic: bool) -> Any:
+    def act(self, observation: Observation, *, deterministic: bool) -> AnyArray:
         """Actions for what the environment shows now; nothing here is random, so `deterministic` changes nothing."""
         view = self._env.view
         self._check(observation)
@@ -83,8 +192,8 @@ class MarketRunner:
         action = self._env.plan.action.encode(view, weights)
         if self._bounds is not None:
             low, high = self._bounds
-            asked = _on_host(action)
-            self._cut = moving & ((asked <= low) | (asked >= high))
+            orders = _on_host(action)
+            self._cut = moving & ((orders <= low) | (orders >= high))
         return action
 
     def get_state(self) -> State:
@@ -112,7 +221,7 @@ class MarketRunner:
             self._allocations[bar] = self._allocate(self._env.plan.panel, bar)
         return self._allocations[bar]
 
-    def _check(self, observation: Any) -> None:
+    def _check(self, observation: Observation) -> None:
         n = self._env.num_envs
         if batch_size(observation) != n or self._env.episode_numbers[0] < 0:
             raise ComponentError(
@@ -128,6 +237,6 @@ class MarketRunner:
             )
 
 
-def _on_host(array: Any) -> Array:
+def _on_host(array: AnyArray) -> Array:
     """An array of any library as NumPy's."""
     return np.asarray(array.cpu() if hasattr(array, "cpu") else array)

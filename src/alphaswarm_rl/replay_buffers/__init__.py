@@ -1,1 +1,1 @@
-"""Memories of transitions for off-policy learning: NumPy arrays, batched over environments, saved exactly."""
+"""Replay buffers for off-policy learning: transitions as NumPy arrays, batched over environments, saved exactly."""

@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from alphaswarm_rl.agents.sb3 import SB3Adapter
+from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.process_lock import one_at_a_time
@@ -176,8 +176,8 @@ def import_zip(path: Path, spec: RLExperimentSpec, settings: Settings, *, timest
             "Write obs.normalize: none.",
         )
 
-    from alphaswarm_rl.agents.sb3_learner import SB3Learner
-    from alphaswarm_rl.agents.sb3_zip import state_from_zip
+    from alphaswarm_rl.agents.sb3.learner import SB3Learner
+    from alphaswarm_rl.agents.sb3.zip_file import state_from_zip
 
     with closing(builder.build_env("infer", num_envs=1, phase="evaluate", window=spec.evaluation.window)) as env:
         learner = builder.build_learner(env, training=False)

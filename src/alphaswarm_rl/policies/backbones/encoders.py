@@ -1,4 +1,10 @@
-"""Encoders of whole observations: `mlp`, `cnn`, or any backbone, by one call for every agent."""
+"""Encoders of whole observations: `mlp`, `cnn`, or any backbone, by one call for every agent.
+
+A backbone reads windows (steps, features), the oldest step first. A Box of two dimensions is taken as it is. A flat
+Box is cut into rows: stacked frames (`obs.stack_frames`) and the observation `lookback_stack` lie there row by row, the
+oldest first. Nothing is ever padded or cut off. A flat Box in which something else stands beside the rows, such as a
+portfolio's state, has no such rows: stack frames instead, each of which is a whole observation.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +19,8 @@ from torch import Tensor, nn
 from alphaswarm_rl.core.contracts import EncoderRequest
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import ComponentRef, reference
-from alphaswarm_rl.policies.backbones.base import Backbone
-from alphaswarm_rl.policies.backbones.initialising import initialise
-from alphaswarm_rl.policies.backbones.observed import window_shape
-from alphaswarm_rl.policies.backbones.own_loss import with_own_loss
+from alphaswarm_rl.policies.backbones.components import Backbone
+from alphaswarm_rl.policies.backbones.layers import initialise
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -69,6 +73,46 @@ def _drawing_apart(seed: int) -> Iterator[None]:
         yield
 
 
+def window_shape(space: Any, length: int | None, *, encoder: str) -> tuple[int, int]:
+    """Steps and features per step of an observation space; one that has no steps is an error.
+
+    Args:
+        space: The space of one observation.
+        length: How many rows a flat Box has; None where nobody says.
+        encoder: Who wants to know, for errors.
+    """
+    from gymnasium import spaces
+
+    if not isinstance(space, spaces.Box) or len(space.shape) not in (1, 2):
+        raise _misfit(encoder, f"it reads steps of numbers, and the observation space is {space}", "Use `mlp` or `cnn`")
+    if len(space.shape) == 2:
+        if length not in (None, space.shape[0]):
+            raise _misfit(
+                encoder,
+                f"length is {length}, and the observation has {space.shape[0]} steps of {space.shape[1]} features",
+                "Leave length out",
+            )
+        return int(space.shape[0]), int(space.shape[1])
+    width = int(space.shape[0])
+    if length is None:
+        raise _misfit(
+            encoder,
+            f"the observation is {width} numbers in one row, and nobody says how many steps that is",
+            f"Set obs.stack_frames, or write encoder: {{class: {encoder}, kwargs: {{length: STEPS}}}}",
+        )
+    if width % length:
+        raise _misfit(
+            encoder,
+            f"{width} numbers cannot be cut into {length} steps of one width",
+            "Give a length that divides them",
+        )
+    return length, width // length
+
+
+def _misfit(encoder: str, why: str, remedy: str) -> ComponentError:
+    return ComponentError(f"encoder {encoder!r}", why, f"{remedy}.")
+
+
 class WindowEncoder(nn.Module):
     """A backbone that reads observations, flattened or not.
 
@@ -112,6 +156,35 @@ class WindowEncoder(nn.Module):
             )
         features, after = self.backbone.forward_sequence(observations.flatten(2).float(), state, starts)
         return features, after
+
+
+def with_own_loss(features: Tensor, backbone: Any, windows: Tensor) -> Tensor:
+    """The features as they are; a gradient through them also carries that of the backbone's `auxiliary_loss`, once.
+
+    Args:
+        features: What the backbone made of the windows.
+        backbone: The network.
+        windows: The windows.
+    """
+    own = getattr(backbone, "auxiliary_loss", None)
+    if own is None or not features.requires_grad:
+        return features
+    loss = own(windows)
+    return _WithLoss.apply(features, loss) if loss.requires_grad else features
+
+
+class _WithLoss(torch.autograd.Function):
+    """Passes features through; a loss beside them gets the gradient 1 in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, loss: Tensor) -> Tensor:
+        """The features."""
+        return features.view_as(features)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Their gradient, and 1 for the loss."""
+        return gradient, gradient.new_ones(())
 
 
 class MlpEncoder(nn.Module):

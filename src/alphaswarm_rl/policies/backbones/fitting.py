@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.seeding import derived_seed
-from alphaswarm_rl.policies.backbones.initialising import initialise
-from alphaswarm_rl.policies.backbones.layers import draw_from
+from alphaswarm_rl.policies.backbones.layers import draw_from, initialise
 
 Array = np.ndarray[Any, Any]
 

@@ -1,4 +1,7 @@
-"""Layers that several backbones are made of."""
+"""Layers that several backbones are made of, and how their first weights are drawn.
+
+Nothing here draws from torch's global generator: dropout and first weights have generators of their own.
+"""
 
 from __future__ import annotations
 
@@ -102,3 +105,27 @@ def check_windows(x: Tensor, length: int, features: int) -> None:
             f"the encoder was built for (batch, {length}, {features})",
             "Give it such windows, or build it for these.",
         )
+
+
+@torch.no_grad()
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Draws all weights inside, by torch's own rules; a layer with weights of its own has `initialise(generator)`."""
+    for part in module.modules():
+        if hasattr(part, "initialise"):
+            part.initialise(generator)
+        elif isinstance(part, nn.Linear | nn.Conv2d):
+            nn.init.kaiming_uniform_(part.weight, a=math.sqrt(5), generator=generator)
+            if part.bias is not None:
+                bound = 1 / math.sqrt(part.weight[0].numel())
+                nn.init.uniform_(part.bias, -bound, bound, generator=generator)
+        elif isinstance(part, nn.LayerNorm):
+            nn.init.ones_(part.weight)
+            nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.RNNBase):
+            bound = 1 / math.sqrt(part.hidden_size)
+            for parameter in part.parameters():
+                nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        elif next(part.parameters(recurse=False), None) is not None:
+            raise ComponentError(
+                f"layer {type(part).__name__}", "nobody says how its weights begin", "Give it initialise(generator)."
+            )

@@ -1,0 +1,235 @@
+"""The learner around a Stable-Baselines3 model: training, prediction, state."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import set_random_seed
+
+from alphaswarm_rl.agents.sb3.ars import ResumableARS
+from alphaswarm_rl.agents.sb3.callback import HooksCallback
+from alphaswarm_rl.agents.sb3.compatibility import check_fit
+from alphaswarm_rl.agents.sb3.generators import Generators, Stream
+from alphaswarm_rl.agents.sb3.model import build_model, find_device
+from alphaswarm_rl.agents.sb3.replay import ReplayToLoad, end_trajectories, get_replay
+from alphaswarm_rl.agents.sb3.tensors import TensorsToLoad, get_tensors, unfit
+from alphaswarm_rl.agents.sb3.vec_env import as_sb3
+from alphaswarm_rl.core import seeding
+from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, State, TrainingHooks
+from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
+
+Array = np.ndarray[Any, Any]
+
+#: Counters of a model, as far as its algorithm has them. `_n_calls` times DQN's target updates.
+_COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "exploration_rate")
+
+_PARTS = {"algorithm", "num_envs", "counters", "optimisers", "generators", "action_space", "episodes"}
+
+
+def build_learner(agent: SB3Adapter, request: AgentRequest) -> SB3Learner:
+    """The learner of that agent; an environment it does not fit is an error."""
+    check_fit(agent, request)
+    return SB3Learner(agent, request)
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """The last whole state, as far as steps after it change the model: what a halt goes back to."""
+
+    counters: dict[str, Any]
+    generators: Generators
+    action_space: dict[str, Any]
+    replay: tuple[int, bool] | None
+
+
+class SB3Learner:
+    """A Stable-Baselines3 model that trains under the runtime's hooks and says its whole state.
+
+    A halt drops what was collected since the last boundary: an on-policy rollout that is not full was never learnt
+    from. After a resume every episode starts fresh, which is why `resume` is "approximate".
+
+    All that the model draws from the global generators stays inside scopes of its own: one stream for training,
+    another for predictions, so that an evaluation between two rollouts does not change the training. The stream of
+    predictions is no part of the state: it depends on its seed and on the predictions made since.
+    """
+
+    resume: Literal["exact", "approximate"] = "approximate"
+    #: Every training begins with a reset.
+    observation: Any = None
+
+    def __init__(self, agent: SB3Adapter, request: AgentRequest) -> None:
+        self._alias = agent.rl_alias
+        self._masked = agent.masked
+        device = find_device(request.device)
+        self._training = Stream(device)
+        with self._training:
+            self._model = build_model(agent, request, device)
+        self._device = device
+        self.seed_predictions(seeding.derived_seed(request.seed, "predict"))
+        self.rollout_transitions: int | None = None
+        if isinstance(self._model, OnPolicyAlgorithm):
+            self.rollout_transitions = self._model.n_steps * self._model.n_envs
+        #: How many environments a loaded state is of, where that differs from the model's.
+        self._foreign_num_envs: int | None = None
+        self._set_mark()
+
+    @property
+    def model(self) -> BaseAlgorithm:
+        """The Stable-Baselines3 model itself."""
+        return self._model
+
+    def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
+        """Starts the stream of predictions anew, so that a stochastic evaluation repeats itself, in any environment."""
+        with Stream(self._device):
+            # Only DQN and its like, which explore at random, ask another generator than torch's for an action.
+            self._predicting = Stream(self._device, torch_only=not hasattr(self._model, "exploration_rate"))
+            with self._predicting:
+                set_random_seed(seed)
+        self._predicting_actions = seeding.generator(seed, "actions")
+
+    def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
+        """Trains until `timesteps` reaches `total_timesteps` or a halt. The environment is reset first."""
+        self._refuse_foreign("trained on")
+        remaining = total_timesteps - self._model.num_timesteps
+        if remaining <= 0:
+            return
+        callback = HooksCallback(hooks, self._set_mark)
+        with self._training:
+            self._model.set_env(as_sb3(env))
+            if self._replay_buffer is not None:
+                end_trajectories(self._replay_buffer)
+            # `learn` adds what is done already to the total, so that schedules see the progress of the whole training.
+            self._model.learn(remaining, callback=callback, log_interval=None, reset_num_timesteps=False)
+            if callback.halted:
+                self._return_to_mark()
+            else:
+                callback.report()
+
+    def predict(
+        self, observation: Any, memory: Any, episode_start: Array, *, deterministic: bool, masks: Any = None
+    ) -> tuple[Array, Any]:
+        """Actions for a batch, and the memory for the next call.
+
+        Memory is that of recurrent agents, forgotten where `episode_start` is true. Only MaskablePPO heeds `masks`;
+        without them it takes every action to be allowed. A deterministic prediction draws nothing.
+        """
+        extra = {"action_masks": masks} if self._masked else {}
+        scope = nullcontext() if deterministic else self._drawing_apart()
+        with scope:
+            return self._model.predict(observation, memory, episode_start, deterministic=deterministic, **extra)
+
+    @contextmanager
+    def _drawing_apart(self) -> Iterator[None]:
+        # DQN also explores by sampling the action space, whose generator belongs to the training.
+        space = self._model.action_space
+        trains_with, space._np_random = space.np_random, self._predicting_actions
+        try:
+            with self._predicting:
+                yield
+        finally:
+            space._np_random = trains_with
+
+    def get_state(self) -> State:
+        """Weights, optimisers, counters, replay buffer and the training's random generators."""
+        self._refuse_foreign("saved from")
+        tensors, generators = get_tensors(self._model), self._training.now().to_state()
+        arrays = tensors.prefixed("tensors") | generators.prefixed("generators")
+        data = {
+            "algorithm": self._alias,
+            "num_envs": self._model.n_envs,
+            "counters": self._counters(),
+            "optimisers": tensors.data,
+            "generators": generators.data,
+            "action_space": generator_state(self._model.action_space.np_random),
+            # ARS counts in NumPy's integers, and measures no time.
+            "episodes": [{"r": float(e["r"]), "l": int(e["l"]), "t": 0.0} for e in self._model.ep_info_buffer or ()],
+        }
+        if self._replay_buffer is not None:
+            replay = get_replay(self._replay_buffer)
+            arrays |= replay.prefixed("replay")
+            data["replay"] = replay.data
+        return State(arrays, data)
+
+    def set_state(self, state: State) -> None:
+        """Continues from there. A state of another number of environments is good for predictions only."""
+        data = state.data
+        missing = _PARTS - data.keys()
+        if missing:
+            raise unfit(f"it lacks {', '.join(sorted(missing))}")
+        if data["algorithm"] != self._alias:
+            raise unfit(f"it is of the agent {data['algorithm']!r}, not {self._alias!r}")
+        if data["counters"].keys() != self._counters().keys():
+            raise unfit("its counters are of another algorithm")
+        foreign = data["num_envs"] != self._model.n_envs
+        tensors = TensorsToLoad(self._model, State(state.under("tensors"), dict(data["optimisers"])))
+        generators = Generators.from_state(
+            State(state.under("generators"), dict(data["generators"])), self._model.device
+        )
+        replay = None
+        if self._replay_buffer is not None and not foreign:
+            replay = ReplayToLoad(self._replay_buffer, State(state.under("replay"), dict(data.get("replay", {}))))
+
+        set_generator_state(self._model.action_space.np_random, data["action_space"])
+        tensors.load()
+        if replay is not None:
+            replay.load()
+        if isinstance(self._model, ResumableARS):
+            # ARS moves a vector of weights of its own, and its policy follows.
+            self._model.weights = torch.nn.utils.parameters_to_vector(self._model.policy.parameters()).detach()
+        self._set_counters(data["counters"])
+        self._set_episodes(data["episodes"])
+        self._training.move_to(generators)
+        self._foreign_num_envs = data["num_envs"] if foreign else None
+        self._set_mark()
+
+    @property
+    def _replay_buffer(self) -> Any:
+        return getattr(self._model, "replay_buffer", None)
+
+    def _counters(self) -> dict[str, Any]:
+        return {name: getattr(self._model, name) for name in _COUNTERS if hasattr(self._model, name)}
+
+    def _set_counters(self, counters: Mapping[str, Any]) -> None:
+        for name, value in counters.items():
+            setattr(self._model, name, value)
+
+    def _set_episodes(self, episodes: list[dict[str, Any]]) -> None:
+        window = self._model._stats_window_size
+        self._model.ep_info_buffer = deque((dict(info) for info in episodes), maxlen=window)
+        self._model.ep_success_buffer = deque(maxlen=window)
+
+    def _set_mark(self) -> None:
+        buffer = self._replay_buffer
+        self._mark = _Mark(
+            counters=self._counters(),
+            generators=self._training.now(),
+            action_space=self._model.action_space.np_random.bit_generator.state,
+            replay=None if buffer is None else (buffer.pos, buffer.full),
+        )
+        #: Transitions trained at the last boundary.
+        self.timesteps = int(self._model.num_timesteps)
+
+    def _return_to_mark(self) -> None:
+        self._set_counters(self._mark.counters)
+        self._training.move_to(self._mark.generators)
+        self._model.action_space.np_random.bit_generator.state = self._mark.action_space
+        if self._mark.replay is not None:
+            # Transitions behind the position are written over next; what a full buffer lost to them stays lost.
+            self._replay_buffer.pos, self._replay_buffer.full = self._mark.replay
+
+    def _refuse_foreign(self, doing: str) -> None:
+        if self._foreign_num_envs is not None:
+            raise unfit(
+                f"it is of {self._foreign_num_envs} environments and cannot be {doing} with {self._model.n_envs}"
+            )
