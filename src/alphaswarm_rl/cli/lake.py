@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,16 +13,11 @@ from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.operations.documents import size
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.lake.catalog import Lake
-    from alphaswarm_rl.ledger import Ledger, RunRow
+    from alphaswarm_rl.operations.lake import LakeStatus
 
-_LIVE = ("pending", "running")
-#: Such a run is never resumed; resuming drops whole files, and a merged one could reach over the checkpoint.
-_OVER = ("completed",)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -49,28 +42,10 @@ def status(session: Session, unknown: bool) -> None:
         session: This call.
         unknown: Whether files that no snapshot has are counted.
     """
-    from alphaswarm_rl.lake import maintenance
+    from alphaswarm_rl.operations.lake import ShowLake, lake_status
 
-    with _open(session) as (opened, ledger):
-        found = maintenance.status(opened, ledger, unknown=unknown)
-    document = {
-        "warehouse": found.warehouse,
-        "tables": [vars(table) for table in found.tables],
-        "undelivered": [vars(run) for run in found.undelivered],
-    }
-    titles = ["TABLE", "SNAPSHOTS", "FILES", "ROWS", "SIZE", "RUNS"]
-    rows = [[t.table, t.snapshots, t.files, t.rows, size(t.bytes), t.runs] for t in found.tables]
-    if unknown:
-        titles += ["UNKNOWN FILES", "THEIR SIZE"]
-        rows = [[*row, t.unknown_files, size(t.unknown_bytes or 0)] for row, t in zip(rows, found.tables, strict=True)]
-    lines = columns(titles, rows) if found.tables else ["there are no tables yet"]
-    if found.undelivered:
-        lines += ["", "not delivered yet (rl lake commit):"]
-        lines += columns(
-            ("RUN", "STATUS", "SEGMENTS", "ROWS", "UNREADABLE"),
-            [(run.run_id, run.status, run.segments, run.rows, run.unreadable) for run in found.undelivered],
-        )
-    session.answer(document, [f"warehouse  {found.warehouse}", "", *lines])
+    result = lake_status(session.settings, ShowLake(unknown))
+    session.answer(result, [f"warehouse  {result.warehouse}", "", *_status_lines(result, unknown=unknown)])
 
 
 @verb("lake.commit", group=lake)
@@ -84,25 +59,12 @@ def commit(session: Session, run: tuple[str, ...]) -> None:
         session: This call.
         run: The runs: ids, beginnings of them, or latest.
     """
-    from alphaswarm_rl.lake.delivery import deliver_all
-    from alphaswarm_rl.lake.maintenance import undelivered
-    from alphaswarm_rl.recording.table_refs import refs_writer
+    from alphaswarm_rl.operations.lake import commit_segments
+    from alphaswarm_rl.operations.operation import NamedRuns
 
-    with _open(session) as (opened, ledger):
-        named = [ledger.run(ref).id for ref in run]
-        rows = {row.id: row for row in ledger.runs(limit=None, include_removed=True)}
-        waiting = [its.run_id for its in undelivered(opened, ledger) if not named or its.run_id in named]
-        reasons = {run_id: _undeliverable(run_id, rows.get(run_id)) for run_id in waiting}
-        problems = [reason for reason in reasons.values() if reason is not None]
-        chosen = [run_id for run_id, reason in reasons.items() if reason is None]
-        done = deliver_all(opened, refs_writer(ledger), chosen)
-        problems += done.problems
-        left = {its.run_id: its.segments for its in undelivered(opened, ledger)}
-        for run_id in chosen:
-            _note(ledger, rows[run_id], left.get(run_id, 0))
-    document = {"segments": done.segments, "rows": done.rows, "runs": chosen, "problems": problems}
-    session.answer(document, [f"delivered {done.segments} segments with {done.rows} rows", *problems])
-    if problems:
+    result = commit_segments(session.settings, NamedRuns(run))
+    session.answer(result, [f"delivered {result.segments} segments with {result.rows} rows", *result.problems])
+    if result.problems:
         raise click.exceptions.Exit(BROKEN)
 
 
@@ -117,25 +79,14 @@ def compact(session: Session, run: tuple[str, ...]) -> None:
         session: This call.
         run: The runs: ids, beginnings of them, or latest.
     """
-    from alphaswarm_rl.lake.catalog import explained
-    from alphaswarm_rl.lake.compaction import compact as merge_files
-    from alphaswarm_rl.lake.tables import KINDS
+    from alphaswarm_rl.operations.lake import compact_files
+    from alphaswarm_rl.operations.operation import NamedRuns
 
-    with _open(session) as (opened, ledger):
-        rows = [ledger.run(ref) for ref in run]
-        for row in rows:
-            if row.status not in _OVER:
-                why = f"it is {row.status}, and resuming it drops whole files"
-                raise RunError(f"run {row.id}", why, "Compact it once it is completed.")
-        files: set[str] = set()
-        if not rows and opened.exists:
-            with explained("the lake", "Check that the catalogue answers, then: rl lake compact."):
-                files = {file.run_id for kind in KINDS for file in opened.files(opened.identifier(kind))}
-        chosen = rows or [row for row in ledger.runs(limit=None) if row.id in files and row.status in _OVER]
-        merged = {row.id: merge_files(opened, row.id) for row in chosen} if opened.exists else {}
-    merged = {run_id: count for run_id, count in merged.items() if count}
-    lines = columns(("RUN", "FILES MERGED"), list(merged.items())) if merged else ["there is nothing to merge"]
-    session.answer({"runs": merged, "files": sum(merged.values())}, lines)
+    result = compact_files(session.settings, NamedRuns(run))
+    lines = columns(("RUN", "FILES MERGED"), list(result.runs.items()))
+    session.answer(
+        {"runs": result.runs, "files": result.files}, lines if result.runs else ["there is nothing to merge"]
+    )
 
 
 @verb("lake.expire", group=lake)
@@ -156,12 +107,11 @@ def expire(session: Session, keep: timedelta) -> None:
         session: This call.
         keep: Snapshots that were current within this time stay.
     """
-    from alphaswarm_rl.lake import maintenance
+    from alphaswarm_rl.operations.lake import ExpireSnapshots, expire_snapshots
 
-    with _open(session) as (opened, ledger):
-        expired = maintenance.expire(opened, ledger.pinned_data(), keep=keep)
-    lines = columns(("TABLE", "SNAPSHOTS EXPIRED"), list(expired.items())) if expired else ["there are no tables yet"]
-    session.answer({"expired": expired}, lines)
+    result = expire_snapshots(session.settings, ExpireSnapshots(keep))
+    lines = columns(("TABLE", "SNAPSHOTS EXPIRED"), list(result.expired.items()))
+    session.answer(result, lines if result.expired else ["there are no tables yet"])
 
 
 @verb("lake.sweep", group=lake)
@@ -184,13 +134,12 @@ def sweep(session: Session, older_than: timedelta, dry_run: bool) -> None:
         older_than: Younger files stay.
         dry_run: Whether nothing is deleted.
     """
-    from alphaswarm_rl.lake import maintenance
+    from alphaswarm_rl.operations.lake import SweepFiles, sweep_files
 
-    with _open(session) as (opened, _):
-        swept = maintenance.sweep(opened, older_than, dry_run=dry_run)
+    result = sweep_files(session.settings, SweepFiles(older_than, dry_run))
     did = "would delete" if dry_run else "deleted"
-    lines = [*(swept.paths if dry_run else ()), f"{did} {swept.files} files, {size(swept.bytes)}"]
-    session.answer({"dry_run": dry_run, **vars(swept)}, lines)
+    lines = [*(result.paths if dry_run else ()), f"{did} {result.files} files, {size(result.bytes)}"]
+    session.answer({"dry_run": dry_run, **vars(result)}, lines)
 
 
 @verb("lake.verify", group=lake)
@@ -205,20 +154,17 @@ def verify(session: Session, run: tuple[str, ...]) -> None:
         session: This call.
         run: The runs: ids, beginnings of them, or latest.
     """
-    from alphaswarm_rl.lake.verify import verify as findings_of
+    from alphaswarm_rl.operations.lake import verify_tables
+    from alphaswarm_rl.operations.operation import NamedRuns
 
-    with _open(session) as (opened, ledger):
-        findings = findings_of(opened, ledger, [ledger.run(ref).id for ref in run] or None)
-    ok = all(finding.ok for finding in findings)
+    result = verify_tables(session.settings, NamedRuns(run))
     lines = columns(
         ("", "RUN", "TABLE", "PHASE", "CHECK", "FOUND"),
-        [("notice" if f.ok else "wrong", f.run_id, f.table, f.phase, f.check, f.text) for f in findings],
+        [("notice" if f.ok else "wrong", f.run_id, f.table, f.phase, f.check, f.text) for f in result.findings],
     )
-    verdict = "all is well" if ok else f"{sum(not finding.ok for finding in findings)} things are wrong"
-    session.answer(
-        {"ok": ok, "findings": [vars(finding) for finding in findings]}, [*(lines if findings else []), verdict]
-    )
-    if not ok:
+    verdict = "all is well" if result.ok else f"{result.wrong} things are wrong"
+    session.answer({"ok": result.ok, "findings": result.findings}, [*(lines if result.findings else []), verdict])
+    if not result.ok:
         raise click.exceptions.Exit(BROKEN)
 
 
@@ -233,40 +179,25 @@ def export(session: Session, run: str, folder: Path) -> None:
         run: The run's id, the beginning of it, or latest.
         folder: The folder.
     """
-    from alphaswarm_rl.lake.export import export_run
-    from alphaswarm_rl.lake.tables import KINDS
-    from alphaswarm_rl.lake.views import has_rows
+    from alphaswarm_rl.operations.lake import ExportSteps, export_steps
 
-    with _open(session) as (opened, ledger):
-        run_id = ledger.run(run).id
-        if not any(has_rows(opened, kind, run_id) for kind in KINDS):
-            raise RunError(f"run {run_id}", "the tables have no steps of it", f"See: rl runs trajectories {run_id}.")
-        rows = export_run(opened, run_id, folder)
-    lines = columns(("FILE", "ROWS"), [(folder / f"{kind}.parquet", count) for kind, count in rows.items()])
-    session.answer({"run_id": run_id, "folder": folder, "rows": rows}, lines)
+    result = export_steps(session.settings, ExportSteps(run, folder))
+    lines = columns(("FILE", "ROWS"), [(folder / f"{kind}.parquet", count) for kind, count in result.rows.items()])
+    session.answer(result, lines)
 
 
-@contextmanager
-def _open(session: Session) -> Iterator[tuple[Lake, Ledger]]:
-    from alphaswarm_rl.lake.catalog import Lake
-    from alphaswarm_rl.ledger import Ledger
-
-    with Lake(session.settings) as opened, Ledger.open(session.settings) as ledger:
-        yield opened, ledger
-
-
-def _undeliverable(run_id: str, row: RunRow | None) -> str | None:
-    """Why a run's segments stay where they are; None where they may be delivered."""
-    if row is None:
-        return f"run {run_id}: the ledger has no such run; name the one in which it was made with --db-url"
-    store = row.recording.get("store") or "iceberg"
-    if store != "iceberg":
-        return f"run {run_id}: its steps belong to the {store} store; go on with it: rl resume {run_id}"
-    return None
-
-
-def _note(ledger: Ledger, row: RunRow, left: int) -> None:
-    """Tells the run's row what is left; the process of a live run does so itself."""
-    if row.status not in _LIVE and row.recording.get("undelivered") != left:
-        problem = row.recording.get("problem") if left else None
-        ledger.update_run(row.id, recording={**row.recording, "undelivered": left, "problem": problem})
+def _status_lines(status: LakeStatus, *, unknown: bool) -> list[str]:
+    titles = ["TABLE", "SNAPSHOTS", "FILES", "ROWS", "SIZE", "RUNS"]
+    rows: list[list[object]] = [[t.table, t.snapshots, t.files, t.rows, size(t.bytes), t.runs] for t in status.tables]
+    if unknown:
+        titles += ["UNKNOWN FILES", "THEIR SIZE"]
+        for row, table in zip(rows, status.tables, strict=True):
+            row += [table.unknown_files, size(table.unknown_bytes or 0)]
+    lines = columns(titles, rows) if status.tables else ["there are no tables yet"]
+    if status.undelivered:
+        lines += ["", "not delivered yet (rl lake commit):"]
+        lines += columns(
+            ("RUN", "STATUS", "SEGMENTS", "ROWS", "UNREADABLE"),
+            [(run.run_id, run.status, run.segments, run.rows, run.unreadable) for run in status.undelivered],
+        )
+    return lines

@@ -63,7 +63,8 @@ def show(session: Session, run: str) -> None:
         session: This call.
         run: The run's id, the beginning of it, or latest.
     """
-    from alphaswarm_rl.operations.runs import NamedRun, show_run
+    from alphaswarm_rl.operations.operation import NamedRun
+    from alphaswarm_rl.operations.runs import show_run
 
     result = show_run(session.settings, NamedRun(run))
     session.answer(result, run_lines(result))

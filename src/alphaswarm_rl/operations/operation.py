@@ -97,6 +97,20 @@ class NoArguments:
 NO_ARGUMENTS = NoArguments()
 
 
+@dataclass(frozen=True)
+class NamedRun:
+    """A run by its id, the beginning of it, or latest."""
+
+    run: str
+
+
+@dataclass(frozen=True)
+class NamedRuns:
+    """Runs by their ids, beginnings of them, or latest; none means all of them."""
+
+    runs: tuple[str, ...] = ()
+
+
 def operation(name: str, *, changes: bool = False) -> Callable[[Callable[P, R]], Operation[P, R]]:
     """Makes an operation of a function `(settings, request, *, ...) -> result`.
 

@@ -13,29 +13,15 @@ from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.db.types import finite
-from alphaswarm_rl.ledger import EpisodeRow, EvaluationRow, EventRow, Ledger, RunRow
-from alphaswarm_rl.ledger.liveness import LIVE
-from alphaswarm_rl.operations.operation import operation
-from alphaswarm_rl.settings import Settings
 
-__all__ = [
-    "EvaluationRow",
-    "EventRow",
-    "ExportRun",
-    "ExportedRun",
-    "KeptCheckpoint",
-    "ListRuns",
-    "NamedRun",
-    "RunDetails",
-    "RunEvents",
-    "RunList",
-    "RunRow",
-    "SpecOfRun",
-    "export_run",
-    "list_runs",
-    "run_events",
-    "show_run",
-]
+# Those under their own names are part of the results: faces may name them.
+from alphaswarm_rl.ledger import EpisodeRow, Ledger
+from alphaswarm_rl.ledger import EvaluationRow as EvaluationRow
+from alphaswarm_rl.ledger import EventRow as EventRow
+from alphaswarm_rl.ledger import RunRow as RunRow
+from alphaswarm_rl.ledger.liveness import LIVE
+from alphaswarm_rl.operations.operation import NamedRun, operation
+from alphaswarm_rl.settings import Settings
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -64,13 +50,6 @@ class RunList:
     """Runs, the newest first."""
 
     runs: tuple[RunRow, ...]
-
-
-@dataclass(frozen=True)
-class NamedRun:
-    """A run by its id, the beginning of it, or latest."""
-
-    run: str
 
 
 @dataclass(frozen=True)
