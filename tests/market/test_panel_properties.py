@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alphaswarm_rl.market.panel import MarketPanel
-from alphaswarm_rl.market.panel_fingerprint import ARRAYS
+from alphaswarm_rl.market.panel import ARRAYS, MarketPanel
 
 
 @st.composite

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.market.calendar import join_as_of
 from alphaswarm_rl.market.panel import MarketPanel
-from alphaswarm_rl.market.point_in_time import join_as_of
 
 
 def hours(n=6, stamp="open"):

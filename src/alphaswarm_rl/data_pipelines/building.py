@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from alphaswarm_rl.core.contracts import DataRequest
 from alphaswarm_rl.core.errors import DataError, nearest
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.data_pipelines.feature_names import turbulence_window
 from alphaswarm_rl.data_pipelines.features import add_indicators
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
 from alphaswarm_rl.data_pipelines.risk import turbulence, vix_join
 from alphaswarm_rl.data_pipelines.source import fundamentals_of_table
-from alphaswarm_rl.market.panel import Array, MarketPanel
+from alphaswarm_rl.market.panel import MarketPanel
 
 
 def build_panel(pipeline: PanelPipeline, request: DataRequest) -> MarketPanel:

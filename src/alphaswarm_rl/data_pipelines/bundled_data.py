@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from alphaswarm_rl.core.errors import require
-from alphaswarm_rl.market.panel import MarketPanel
-from alphaswarm_rl.market.panel_options import FeatureType
+from alphaswarm_rl.market.panel import FeatureType, MarketPanel
 
 
 def load_dataset(

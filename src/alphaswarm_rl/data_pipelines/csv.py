@@ -26,19 +26,19 @@ class CsvPipeline(PanelPipeline):
 
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars of the file."""
-        from alphaswarm_rl.market.panel_files import read_csv
+        from alphaswarm_rl.market.panel_columns import read_csv
 
         return panel_of_table(read_csv(existing_file(request.root, self.config.path)), self.config)
 
     def load_vix(self, request: DataRequest) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The series of `vix_path`."""
-        from alphaswarm_rl.market.panel_files import read_csv
+        from alphaswarm_rl.market.panel_columns import read_csv
 
         return series_of_table(read_csv(existing_file(request.root, self.config.vix_path)))
 
     def load_fundamentals(self, request: DataRequest) -> Any:
         """The table of the file `fundamentals`."""
-        from alphaswarm_rl.market.panel_files import read_csv
+        from alphaswarm_rl.market.panel_columns import read_csv
 
         path = self.config.fundamentals
         return None if path is None else read_csv(existing_file(request.root, path))

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.data_pipelines import indicators
 from alphaswarm_rl.data_pipelines.feature_names import IndicatorName, check_features, parse_indicator
-from alphaswarm_rl.market.panel import Array, MarketPanel
+from alphaswarm_rl.market.panel import MarketPanel
 
 
 def add_indicators(panel: MarketPanel, names: Sequence[str]) -> MarketPanel:

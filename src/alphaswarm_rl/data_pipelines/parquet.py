@@ -26,19 +26,19 @@ class ParquetPipeline(PanelPipeline):
 
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars of the file."""
-        from alphaswarm_rl.market.panel_files import read_parquet
+        from alphaswarm_rl.market.panel_columns import read_parquet
 
         return panel_of_table(read_parquet(existing_file(request.root, self.config.path)), self.config)
 
     def load_vix(self, request: DataRequest) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The series of `vix_path`."""
-        from alphaswarm_rl.market.panel_files import read_parquet
+        from alphaswarm_rl.market.panel_columns import read_parquet
 
         return series_of_table(read_parquet(existing_file(request.root, self.config.vix_path)))
 
     def load_fundamentals(self, request: DataRequest) -> Any:
         """The table of the file `fundamentals`."""
-        from alphaswarm_rl.market.panel_files import read_parquet
+        from alphaswarm_rl.market.panel_columns import read_parquet
 
         path = self.config.fundamentals
         return None if path is None else read_parquet(existing_file(request.root, path))

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.market.calendar import bar_seconds, known_at
 from alphaswarm_rl.market.covariance import bar_returns, sample_covariance
 from alphaswarm_rl.market.covariance import covariance as covariance
-from alphaswarm_rl.market.panel import Array, MarketPanel
+from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.market.panel_checks import check_times
 
 #: Share of the diagonal in the covariance of `turbulence`. Without it a near-singular matrix makes huge values.

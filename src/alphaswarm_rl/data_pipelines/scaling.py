@@ -9,7 +9,8 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.market.panel import Array, MarketPanel
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.market.panel import MarketPanel
 
 Scaler = Literal["none", "zscore", "minmax"]
 

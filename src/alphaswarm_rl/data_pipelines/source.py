@@ -77,9 +77,7 @@ def panel_of_table(frame: Any, config: TableConfig) -> MarketPanel:
 
 def series_of_table(frame: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Labels and closes of a table of one series."""
-    from alphaswarm_rl.market.panel_columns import by_meaning
-    from alphaswarm_rl.market.panel_frame import flat
-    from alphaswarm_rl.market.panel_parse import numbers_of, utc_of
+    from alphaswarm_rl.market.panel_columns import by_meaning, flat, numbers_of, utc_of
 
     frame = flat(frame)
     columns = by_meaning(frame.columns)
@@ -97,10 +95,8 @@ def fundamentals_of_table(frame: Any, fields: Sequence[str], panel: MarketPanel)
     """
     import numpy as np
 
-    from alphaswarm_rl.market.panel_columns import by_meaning, require_column
-    from alphaswarm_rl.market.panel_frame import flat
-    from alphaswarm_rl.market.panel_parse import numbers_of, utc_of
-    from alphaswarm_rl.market.point_in_time import join_as_of
+    from alphaswarm_rl.market.calendar import join_as_of
+    from alphaswarm_rl.market.panel_columns import by_meaning, flat, numbers_of, require_column, utc_of
 
     frame = flat(frame)
     columns = by_meaning(frame.columns)

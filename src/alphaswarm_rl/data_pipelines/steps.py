@@ -8,10 +8,9 @@ import numpy as np
 
 from alphaswarm_rl.arrays.moments import Moment, moment
 from alphaswarm_rl.core.errors import DataError, nearest
-from alphaswarm_rl.market.panel import Array, MarketPanel
-from alphaswarm_rl.market.panel_columns import by_meaning, canonical
-from alphaswarm_rl.market.panel_frame import flat
-from alphaswarm_rl.market.panel_parse import utc_of
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.market.panel import MarketPanel
+from alphaswarm_rl.market.panel_columns import by_meaning, canonical, flat, utc_of
 
 
 class TradingArrays(NamedTuple):
@@ -39,7 +38,7 @@ def clean(frame: Any) -> Any:
     for meaning in ("timestamp", "asset"):
         if meaning not in columns:
             raise DataError(f"column {meaning!r}", "the data has no such column", "Rename a column.")
-    frame = frame.assign(**{columns["timestamp"]: utc_of(frame[columns["timestamp"]], str(columns["timestamp"]))})
+    frame = frame.assign(**{str(columns["timestamp"]): utc_of(frame[columns["timestamp"]], str(columns["timestamp"]))})
     frame = frame.rename(columns={name: canonical(name) for name in columns.values()})
     repeated = np.flatnonzero(frame.duplicated(["timestamp", "asset"]).to_numpy())
     if len(repeated):

@@ -98,7 +98,7 @@ class SyntheticPipeline(PanelPipeline):
 
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars."""
-        from alphaswarm_rl.data_pipelines.synthetic_bars import make_panel
+        from alphaswarm_rl.data_pipelines.synthetic_market import make_panel
 
         config = self.config
         seed = request.seed if config.seed is None else config.seed

@@ -1,27 +1,96 @@
-"""The panel: every bar of every asset as arrays, stored once and never changed."""
+"""The panel: every bar of every asset as arrays, stored once and never changed.
+
+Its fingerprint is SHA-256 over canonical bytes: two panels have one fingerprint exactly when they hold the same names,
+times and numbers; how they lie in memory, and what they were read from, plays no part. The bytes are, in this order:
+the line `alphaswarm-rl/panel/1`; one line of JSON with sorted keys that holds names, flags and the shape of every array
+(null where it is absent); the arrays in the order of `ARRAYS`, row by row, little-endian, with every NaN in one form
+and no negative zero.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
 from alphaswarm_rl.arrays.moments import Moment, moment, shown
 from alphaswarm_rl.core.errors import DataError, nearest
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.market.calendar import known_at
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.market.panel_options import FrameOptions, PanelOptions
+    import pandas as pd
+    import pyarrow as pa
 
-Array = np.ndarray[Any, Any]
+    from alphaswarm_rl.market.panel_build import PanelArrays
+
 Stamp = Literal["open", "close"]
+FeatureType = Literal["float32", "float64"]
 
 #: An agent acts at one bar and is filled at the next.
 FEWEST_BARS = 2
+#: Columns of prices and amounts, (T, A) float64 each.
+BAR_COLUMNS = ("close", "open", "high", "low", "volume", "dividends", "splits")
+#: Arrays with an asset axis behind the time axis, and all that have a time axis.
+_BY_ASSET = (*BAR_COLUMNS, "tradable", "features")
+_BY_TIME = ("timestamps", *_BY_ASSET, "market_features")
+#: Arrays of a panel in the order in which they are hashed.
+ARRAYS = (
+    "timestamps",
+    *BAR_COLUMNS,
+    "tradable",
+    "last_bar",
+    "features",
+    "feature_from",
+    "market_features",
+    "market_feature_from",
+)
+_FINGERPRINT_HEADER = b"alphaswarm-rl/panel/1\n"
+#: Rows turned into bytes at a time, so that hashing needs no second copy of a large panel.
+_FINGERPRINT_ROWS = 4096
+
+
+class PanelOptions(TypedDict, total=False):
+    """Facts about the bars that no column says.
+
+    Attributes:
+        adjusted: Whether prices already contain dividends and splits. Default: False.
+        periods_per_year: Bars in a year. Default: judged by `market.calendar.periods_per_year`.
+        stamp: Whether a timestamp labels the open or the close of its bar. Default: `open`.
+        feature_dtype: Type of the features. Default: `float32`.
+        training_only: Names of features made with hindsight. Default: none.
+    """
+
+    adjusted: bool
+    periods_per_year: float | None
+    stamp: Literal["open", "close"]
+    feature_dtype: FeatureType
+    training_only: Sequence[str]
+
+
+class FrameOptions(PanelOptions, total=False):
+    """What a frame with one row per bar and asset needs beside that.
+
+    Attributes:
+        asset: Name of the only asset, where the frame has no column of names.
+        assets: The assets to take, in this order. Default: all, sorted by name.
+        features: Columns to take as features. Default: none; other columns are left where they are.
+        market_features: Columns to take as features of the market; all assets must agree on them. Default: none.
+        adjust: Whether open, high, low and close are scaled by adjusted close over close, which makes the panel
+            adjusted and leaves dividends and splits out. Default: False.
+    """
+
+    asset: str | None
+    assets: Sequence[str] | None
+    features: Sequence[str]
+    market_features: Sequence[str]
+    adjust: bool
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,12 +158,12 @@ class MarketPanel:
         from alphaswarm_rl.market.panel_checks import check_structure
 
         check_structure(self)
-        for its in fields(self):
-            value = getattr(self, its.name)
+        for name in (attribute.name for attribute in fields(self)):
+            value = getattr(self, name)
             if isinstance(value, np.ndarray):
                 frozen = value.view()
                 frozen.flags.writeable = False
-                object.__setattr__(self, its.name, frozen)
+                object.__setattr__(self, name, frozen)
 
     def __repr__(self) -> str:
         dates = f"{shown(self.timestamps[0])} to {shown(self.timestamps[-1])}"
@@ -114,7 +183,7 @@ class MarketPanel:
         return len(self.assets)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Type of the features: float32 or float64."""
         return np.dtype(self.features.dtype)
 
@@ -125,10 +194,30 @@ class MarketPanel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over names, times and numbers; see `market.panel_fingerprint`."""
-        from alphaswarm_rl.market.panel_fingerprint import fingerprint
-
-        return fingerprint(self)
+        """SHA-256 over names, times and numbers, in hexadecimal."""
+        arrays: dict[str, Array | None] = {name: getattr(self, name) for name in ARRAYS}
+        facts = {
+            "assets": list(self.assets),
+            "feature_names": list(self.feature_names),
+            "market_feature_names": list(self.market_feature_names),
+            "training_only_features": sorted(self.training_only_features),
+            "adjusted": self.adjusted,
+            "periods_per_year": self.periods_per_year,
+            "bar_seconds": self.bar_seconds,
+            "stamp": self.stamp,
+            "warmup": self.warmup,
+            "arrays": {
+                name: None if array is None else [array.dtype.newbyteorder("<").str, *array.shape]
+                for name, array in arrays.items()
+            },
+        }
+        digest = hashlib.sha256(_FINGERPRINT_HEADER)
+        digest.update(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        for array in arrays.values():
+            if array is not None:
+                for start in range(0, len(array), _FINGERPRINT_ROWS):
+                    digest.update(_canonical(array[start : start + _FINGERPRINT_ROWS]))
+        return digest.hexdigest()
 
     def window(self, start: Moment | None = None, end: Moment | None = None, *, warmup_bars: int = 0) -> MarketPanel:
         """The bars with start <= timestamp < end, as views of these arrays.
@@ -149,12 +238,9 @@ class MarketPanel:
             )
         begin = max(0, first - warmup_bars)
         length = stop - begin
-        rows: dict[str, Any] = {
-            name: getattr(self, name)[begin:stop] for name in _BY_TIME if getattr(self, name) is not None
-        }
         return replace(
             self,
-            **rows,
+            **{name: getattr(self, name)[begin:stop] for name in _BY_TIME if getattr(self, name) is not None},
             last_bar=np.clip(self.last_bar - begin, -1, length - 1),
             feature_from=np.clip(self.feature_from - begin, 0, length),
             market_feature_from=np.clip(self.market_feature_from - begin, 0, length),
@@ -196,32 +282,32 @@ class MarketPanel:
             neutral: The value that stands for "not defined yet", (T, A) or a number; 0 where none is given.
             training_only: Which of them are made with hindsight.
         """
-        from alphaswarm_rl.market.panel_features import add_features
+        from alphaswarm_rl.market.panel_build import add_features
 
         return add_features(self, features, neutral or {}, frozenset(training_only))
 
     def with_market_features(self, features: Mapping[str, Array]) -> MarketPanel:
         """This panel with more market features: arrays (T,) by name, NaN as for `with_features`, neutral value 0."""
-        from alphaswarm_rl.market.panel_features import add_market_features
+        from alphaswarm_rl.market.panel_build import add_market_features
 
         return add_market_features(self, features)
 
     @classmethod
-    def from_frame(cls, frame: Any, **options: Unpack[FrameOptions]) -> MarketPanel:
-        """A panel from a pandas frame with one row per bar and asset; see `market.panel_frame` for column names."""
+    def from_frame(cls, frame: pd.DataFrame, **options: Unpack[FrameOptions]) -> MarketPanel:
+        """A panel from a pandas frame with one row per bar and asset; `market.panel_columns` names its columns."""
         from alphaswarm_rl.market.panel_frame import panel_from_frame
 
         return panel_from_frame(frame, **options)
 
     @classmethod
-    def from_closes(cls, frame: Any, **options: Unpack[PanelOptions]) -> MarketPanel:
+    def from_closes(cls, frame: pd.DataFrame, **options: Unpack[PanelOptions]) -> MarketPanel:
         """A panel of closes alone, from a pandas frame with one row per moment and one column per asset."""
         from alphaswarm_rl.market.panel_frame import panel_from_closes
 
         return panel_from_closes(frame, **options)
 
     @classmethod
-    def from_arrow(cls, table: Any, **options: Unpack[FrameOptions]) -> MarketPanel:
+    def from_arrow(cls, table: pa.Table, **options: Unpack[FrameOptions]) -> MarketPanel:
         """A panel from an Arrow table with one row per bar and asset."""
         from alphaswarm_rl.market.panel_frame import panel_from_frame
 
@@ -230,7 +316,7 @@ class MarketPanel:
     @classmethod
     def from_csv(cls, path: str | Path, **options: Unpack[FrameOptions]) -> MarketPanel:
         """A panel from a CSV file with one row per bar and asset."""
-        from alphaswarm_rl.market.panel_files import read_csv
+        from alphaswarm_rl.market.panel_columns import read_csv
         from alphaswarm_rl.market.panel_frame import panel_from_frame
 
         return panel_from_frame(read_csv(Path(path)), **options)
@@ -238,15 +324,15 @@ class MarketPanel:
     @classmethod
     def from_parquet(cls, path: str | Path, **options: Unpack[FrameOptions]) -> MarketPanel:
         """A panel from a Parquet file with one row per bar and asset."""
-        from alphaswarm_rl.market.panel_files import read_parquet
+        from alphaswarm_rl.market.panel_columns import read_parquet
         from alphaswarm_rl.market.panel_frame import panel_from_frame
 
         return panel_from_frame(read_parquet(Path(path)), **options)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any], **options: Unpack[PanelOptions]) -> MarketPanel:
+    def from_arrays(cls, arrays: PanelArrays, **options: Unpack[PanelOptions]) -> MarketPanel:
         """A panel from `timestamps` (T,), `assets` (A,), `close` (T, A) and any other column; NaN closes are gaps."""
-        from alphaswarm_rl.market.panel_arrays import panel_from_arrays
+        from alphaswarm_rl.market.panel_build import panel_from_arrays
 
         return panel_from_arrays(arrays, **options)
 
@@ -254,6 +340,8 @@ class MarketPanel:
         return int(np.searchsorted(self.timestamps, moment(when)))
 
 
-#: Arrays with an asset axis behind the time axis, and all that have a time axis.
-_BY_ASSET = ("close", "open", "high", "low", "volume", "dividends", "splits", "tradable", "features")
-_BY_TIME = ("timestamps", *_BY_ASSET, "market_features")
+def _canonical(rows: Array) -> bytes:
+    """An array's bytes: little-endian, every NaN in one form, no negative zero."""
+    if rows.dtype.kind == "f":
+        rows = np.where(np.isnan(rows), rows.dtype.type(np.nan), rows + rows.dtype.type(0))
+    return np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("<")).tobytes()

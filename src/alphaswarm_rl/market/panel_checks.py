@@ -1,26 +1,30 @@
-"""What bars must fulfil. Errors name row, asset and column; rows count from 0, a header is not one."""
+"""Checks of bars and panels. Errors name row, asset and column; rows count from 0, and a header is not one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.market.panel import BAR_COLUMNS, MarketPanel
 
-if TYPE_CHECKING:
-    from alphaswarm_rl.market.panel import MarketPanel
-
-Array = np.ndarray[Any, Any]
 #: Says where the number with that flat index was found.
 Place = Callable[[int], str]
 
 PRICES = ("close", "open", "high", "low", "adj_close")
 AMOUNTS = ("volume", "dividends", "splits")
-_COLUMNS = ("close", "open", "high", "low", *AMOUNTS)
 #: Columns that every bar has when the source has them at all; dividends and splits are rare and may be left out.
 _WITH_EVERY_BAR = ("open", "high", "low", "adj_close", "volume")
+
+
+#: Opens and closes beyond high and low by more than this part are no rounding.
+_BEYOND = 1e-3
+_PRICE = ("it is not a price: prices are positive and finite", "Mend it, or leave it empty: a missing bar is a gap.")
+_AMOUNT = ("it must be finite and not negative", "Mend it.")
+_MISSING = ("the bar has a close but no value here", "Mend the bar, or leave the column out.")
 
 
 def check_bars(columns: Mapping[str, Array], place: Place) -> None:
@@ -50,10 +54,6 @@ def check_bars(columns: Mapping[str, Array], place: Place) -> None:
     _refuse_outside(columns, present, place)
 
 
-#: Opens and closes beyond high and low by more than this part are no rounding.
-_BEYOND = 1e-3
-
-
 def _refuse_outside(columns: Mapping[str, Array], present: Array, place: Place) -> None:
     for name in ("open", "close"):
         for bound, sign in (("high", 1.0), ("low", -1.0)):
@@ -70,18 +70,13 @@ def _refuse_outside(columns: Mapping[str, Array], present: Array, place: Place) 
                 )
 
 
-_PRICE = ("it is not a price: prices are positive and finite", "Mend it, or leave it empty: a missing bar is a gap.")
-_AMOUNT = ("it must be finite and not negative", "Mend it.")
-_MISSING = ("the bar has a close but no value here", "Mend the bar, or leave the column out.")
-
-
 def _refuse(bad: Array, values: Array, name: str, place: Place, text: tuple[str, str]) -> None:
     found = np.flatnonzero(bad)
     if len(found):
         raise DataError(f"{place(int(found[0]))}, column {name!r}", f"{values.flat[found[0]]:g}: {text[0]}", text[1])
 
 
-def check_times(timestamps: Array, place: Callable[[int], str]) -> None:
+def check_times(timestamps: Array, place: Place) -> None:
     """Checks that moments strictly increase."""
     steps = np.diff(timestamps).astype(np.int64)
     bad = np.flatnonzero(steps <= 0)
@@ -95,17 +90,18 @@ def check_times(timestamps: Array, place: Callable[[int], str]) -> None:
         )
 
 
-def check_names(names: Sequence[Any], what: str) -> tuple[str, ...]:
+def check_names(names: Sequence[object], what: str) -> tuple[str, ...]:
     """The names as text; one that is not text, is empty or is repeated is an error."""
     for position, name in enumerate(names):
         if not isinstance(name, str) or not name:
             raise DataError(
                 f"{what} {position}", f"its name {name!r} is {type(name).__name__}, not text", "Name it by text."
             )
-    repeated = {name for name in names if list(names).count(name) > 1} if len(set(names)) < len(names) else set()
+    texts = tuple(str(name) for name in names)
+    repeated = {name for name in texts if texts.count(name) > 1} if len(set(texts)) < len(texts) else set()
     if repeated:
         raise DataError(f"{what} {min(repeated)!r}", "the name is there twice", "Keep one of them.")
-    return tuple(str(name) for name in names)
+    return texts
 
 
 def check_structure(panel: MarketPanel) -> None:
@@ -121,7 +117,7 @@ def check_structure(panel: MarketPanel) -> None:
     kinds = panel.features.dtype
     if kinds not in (np.float32, np.float64):
         raise DataError("features", f"their type is {kinds}", "Make it float32 or float64.")
-    wanted: dict[str, tuple[tuple[int, ...], Any]] = {
+    expected: dict[str, tuple[tuple[int, ...], DTypeLike]] = {
         "timestamps": ((length,), np.dtype("datetime64[ns]")),
         "tradable": ((length, assets), np.bool_),
         "last_bar": ((assets,), np.int64),
@@ -129,9 +125,9 @@ def check_structure(panel: MarketPanel) -> None:
         "feature_from": ((assets, features), np.int64),
         "market_features": ((length, market), kinds),
         "market_feature_from": ((market,), np.int64),
-        **dict.fromkeys(_COLUMNS, ((length, assets), np.float64)),
+        **dict.fromkeys(BAR_COLUMNS, ((length, assets), np.float64)),
     }
-    for name, (shape, dtype) in wanted.items():
+    for name, (shape, dtype) in expected.items():
         array = getattr(panel, name)
         if array is not None and (array.shape != shape or array.dtype != dtype):
             raise DataError(

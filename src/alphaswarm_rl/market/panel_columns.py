@@ -1,11 +1,22 @@
-"""Names of columns: one meaning, and the spellings that are read as it."""
+"""Tables of bars as pandas frames: reading files, finding columns by meaning, and columns as plain arrays.
+
+A table has one row per bar and asset. Its columns are found by meaning, whatever they are called: `SPELLINGS` has the
+names that count.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from alphaswarm_rl.core.errors import DataError, nearest
+from alphaswarm_rl.core.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Spellings by meaning. Case does not matter, and blanks and hyphens are underscores.
 SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -23,16 +34,53 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 }
 
 _MEANINGS = {spelling: meaning for meaning, spellings in SPELLINGS.items() for spelling in spellings}
+_FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+_ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
 
-def canonical(name: Any) -> str | None:
+def read_csv(path: Path) -> pd.DataFrame:
+    """The frame of a CSV file; numbers are read exactly, and symbols such as NA, ON or 0700 stay text."""
+    import pandas as pd
+
+    _exists(path)
+    try:
+        header = pd.read_csv(path, nrows=0)
+        text = {name: str for name in header.columns if canonical(name) in ("asset", "timestamp")}
+        return pd.read_csv(
+            path,
+            dtype=text,
+            keep_default_na=False,
+            na_values={name: ["", "nan", "NaN", "NA", "null", "None"] for name in header.columns if name not in text},
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise DataError(f"the file {str(path)!r}", f"it is not CSV: {error}", "Check the file.") from error
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    """The frame of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    _exists(path)
+    try:
+        return pq.read_table(path).to_pandas(date_as_object=False)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"the file {str(path)!r}", f"it is not Parquet: {error}", "Check the file.") from error
+
+
+def _exists(path: Path) -> None:
+    if not path.is_file():
+        raise DataError(f"the file {str(path)!r}", "it is not there", "Check the path.")
+
+
+def canonical(name: object) -> str | None:
     """The meaning of a column's name; None where it has none here."""
     return _MEANINGS.get(str(name).strip().lower().replace(" ", "_").replace("-", "_"))
 
 
-def by_meaning(names: Iterable[Any]) -> dict[str, Any]:
+def by_meaning(names: Iterable[object]) -> dict[str, object]:
     """The column of each meaning that is there; two columns of one meaning are an error."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name in names:
         meaning = canonical(name)
         if meaning is None:
@@ -47,8 +95,101 @@ def by_meaning(names: Iterable[Any]) -> dict[str, Any]:
     return found
 
 
-def require_column(names: Iterable[Any], wanted: str, meaning: str) -> None:
+def require_column(names: Iterable[object], name: str, meaning: str) -> None:
     """Refuses a frame without a column of that name."""
-    known = [str(name) for name in names]
-    if wanted not in known:
-        raise DataError(f"column {wanted!r} ({meaning})", "the data has no such column", nearest(wanted, known))
+    known = [str(existing) for existing in names]
+    if name not in known:
+        raise DataError(f"column {name!r} ({meaning})", "the data has no such column", nearest(name, known))
+
+
+def flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with index levels that mean something as columns."""
+    import pandas as pd
+
+    levels = [canonical(name) for name in frame.index.names if name is not None]
+    if "timestamp" in levels or "asset" in levels:
+        return frame.reset_index()
+    if isinstance(frame.index, pd.DatetimeIndex) and "timestamp" not in map(canonical, frame.columns):
+        return frame.rename_axis("timestamp").reset_index()
+    return frame
+
+
+def utc_of(column: pd.Series, name: str) -> Array:
+    """Moments of a column in UTC, datetime64[ns]; moments without a zone are UTC already.
+
+    Moments of more than one zone, or with and without one, are refused: nobody can tell which of them is meant.
+    """
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        raise DataError(
+            f"column {name!r}",
+            f"its type is {column.dtype}, and a number is not a moment",
+            "Convert it, such as pandas.to_datetime(column, unit='s').",
+        )
+    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+        _refuse_mixed_zones(column, name)
+        parsed = pd.to_datetime(column, format="ISO8601", utc=True, errors="coerce")
+        bad = np.flatnonzero((parsed.isna() & column.notna()).to_numpy())
+        if len(bad):
+            raise DataError(
+                f"row {bad[0]}, column {name!r}",
+                f"{column.iloc[bad[0]]!r} is not a date in ISO form",
+                "Write it as 2017-06-30, or convert the column with pandas.to_datetime.",
+            )
+        column = parsed
+    missing = np.flatnonzero(column.isna().to_numpy())
+    if len(missing):
+        raise DataError(f"row {missing[0]}, column {name!r}", "the moment is missing", "Leave the row out.")
+    if column.dt.tz is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    return np.asarray(column.to_numpy(), dtype="datetime64[ns]")
+
+
+def _refuse_mixed_zones(column: pd.Series, name: str) -> None:
+    if len(column) == 0:
+        return
+    text = column.map(lambda value: isinstance(value, str))
+    zones = column.map(lambda value: str(getattr(value, "tzinfo", None) or ""))
+    if text.any():
+        written = column[text]
+        timed = written.str.contains(":", regex=False)
+        zones = zones.astype(object)
+        zones[text] = ""
+        zones.loc[written.index[timed]] = written[timed].str.extract(_ZONE, expand=False).fillna("")
+    first, other = zones.iloc[0], zones[(zones != zones.iloc[0]) & column.notna()]
+    if len(other):
+        row = int(np.flatnonzero((zones != first).to_numpy())[0])
+        raise DataError(
+            f"row {row}, column {name!r}",
+            f"mixed time zones: {column.iloc[row]!s} has {zones.iloc[row] or 'none'}, the first row {first or 'none'}",
+            "Convert all to UTC first, such as pandas.to_datetime(column, utc=True).",
+        )
+
+
+def numbers_of(column: pd.Series, name: str) -> Array:
+    """Numbers of a column, float64; empty is NaN."""
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+        raise DataError(f"column {name!r}", f"its type is {column.dtype}, not a number", "Convert it.")
+    values = pd.to_numeric(column, errors="coerce")
+    bad = np.flatnonzero((values.isna() & column.notna()).to_numpy())
+    if len(bad):
+        raise DataError(f"row {bad[0]}, column {name!r}", f"{column.iloc[bad[0]]!r} is not a number", "Mend it.")
+    return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def flags_of(column: pd.Series, name: str) -> Array:
+    """Flags of a column: true and false, or 1 and 0."""
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(column.dtype) and not column.isna().any():
+        return np.asarray(column.to_numpy(), dtype=np.bool_)
+    flags = column.astype(str).str.lower().map(_FLAGS)
+    bad = np.flatnonzero(flags.isna().to_numpy())
+    if len(bad):
+        raise DataError(
+            f"row {bad[0]}, column {name!r}", f"{column.iloc[bad[0]]!r} is neither true nor false", "Mend it."
+        )
+    return np.asarray(flags.to_numpy(), dtype=np.bool_)

@@ -7,75 +7,111 @@ names have a meaning, and an index of moments without a name is the timestamp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Unpack
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.errors import DataError, nearest
-from alphaswarm_rl.market.panel import Array, MarketPanel
-from alphaswarm_rl.market.panel_arrays import panel_from_arrays
-from alphaswarm_rl.market.panel_build import DenseBars, assemble
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.market.panel import FrameOptions, MarketPanel, PanelOptions
+from alphaswarm_rl.market.panel_build import DenseBars, assemble, panel_from_arrays
 from alphaswarm_rl.market.panel_checks import check_bars
-from alphaswarm_rl.market.panel_columns import SPELLINGS, by_meaning, canonical, require_column
-from alphaswarm_rl.market.panel_options import FrameOptions, PanelOptions
-from alphaswarm_rl.market.panel_parse import flags_of, numbers_of, utc_of
+from alphaswarm_rl.market.panel_columns import (
+    SPELLINGS,
+    by_meaning,
+    canonical,
+    flags_of,
+    flat,
+    numbers_of,
+    require_column,
+    utc_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NUMBERS = ("close", "open", "high", "low", "adj_close", "volume", "dividends", "splits")
 
 
-def panel_from_frame(frame: Any, **options: Unpack[FrameOptions]) -> MarketPanel:
+@dataclass(frozen=True)
+class _Rows:
+    """The R rows of a frame that belong to the chosen assets.
+
+    Attributes:
+        index: Their numbers in the frame, (R,).
+        times: Their moments, (R,) datetime64[ns].
+        codes: Index of each row's asset in `assets`, (R,).
+        assets: Names of the chosen assets.
+        moments: The T different moments, sorted.
+        steps: Index of each row's moment in `moments`, (R,).
+    """
+
+    index: Array
+    times: Array
+    codes: Array
+    assets: tuple[str, ...]
+    moments: Array
+    steps: Array
+
+    def place(self, row: int) -> str:
+        """Where a row is, for messages."""
+        return f"row {self.index[row]} (asset {self.assets[self.codes[row]]!r}, {shown(self.times[row])})"
+
+    def grid(self, column: Array, empty: float | bool = np.nan) -> Array:
+        """A column of these rows as (T, A), `empty` where there is no row."""
+        dense = np.full((len(self.moments), len(self.assets)), empty, column.dtype)
+        dense[self.steps, self.codes] = column
+        return dense
+
+    def common(self, column: Array, name: str) -> Array:
+        """A column of these rows as one value per moment, (T,); all assets must agree."""
+        common = np.full(len(self.moments), np.nan)
+        known = ~np.isnan(column)
+        common[self.steps[known]] = column[known]
+        differs = np.flatnonzero(known & (common[self.steps] != column))
+        if len(differs):
+            raise DataError(
+                f"{self.place(int(differs[0]))}, column {name!r}",
+                "another asset has another value at this moment",
+                "A market feature has one value per moment; take it as a feature instead.",
+            )
+        return common
+
+
+def panel_from_frame(frame: pd.DataFrame, **options: Unpack[FrameOptions]) -> MarketPanel:
     """A panel from a frame with one row per bar and asset."""
     frame = flat(frame)
     columns = by_meaning(frame.columns)
-    for meaning in ("timestamp", *(() if options.get("asset") else ("asset",))):
-        _need(columns, meaning)
-    if "close" not in columns and "adj_close" not in columns:
-        _need(columns, "close")
-    times = utc_of(frame[columns["timestamp"]], str(columns["timestamp"]))
-    codes, names = _assets(frame, columns, options.get("asset"), options.get("assets"))
-    kept = codes >= 0
-    rows = np.flatnonzero(kept)
-    times, codes = times[kept], codes[kept]
-
-    def place(index: int) -> str:
-        return f"row {rows[index]} (asset {names[codes[index]]!r}, {shown(times[index])})"
-
-    values = {name: numbers_of(frame[columns[name]], name)[kept] for name in _NUMBERS if name in columns}
-    adjusted = options.get("adjusted", False)
-    if "close" not in values:
-        values["close"], adjusted = values.pop("adj_close"), True
-    _check_order(times, codes, names, rows)
-    check_bars(values, place)
-    if options.get("adjust", False):
-        values, adjusted = _adjusted(values), True
-    values.pop("adj_close", None)
-    moments, steps = np.unique(times, return_inverse=True)
-    shape = (len(moments), len(names))
-
-    def grid(column: Array, empty: Any = np.nan) -> Array:
-        dense = np.full(shape, empty, column.dtype)
-        dense[steps, codes] = column
-        return dense
-
-    flags = flags_of(frame[columns["tradable"]], "tradable")[kept] if "tradable" in columns else None
-    wanted = (*options.get("features", ()), *options.get("market_features", ()))
-    for name in wanted:
+    _check_columns(columns, named=bool(options.get("asset")))
+    rows = _rows_of(frame, columns, options)
+    values, adjusted = _values(frame, columns, rows, options)
+    flags = flags_of(frame[columns["tradable"]], "tradable")[rows.index] if "tradable" in columns else None
+    features, market_features = options.get("features", ()), options.get("market_features", ())
+    for name in (*features, *market_features):
         require_column(frame.columns, name, "a feature")
-    extra = {name: numbers_of(frame[name], name)[kept] for name in wanted}
+    extra = {name: numbers_of(frame[name], name)[rows.index] for name in (*features, *market_features)}
     bars = DenseBars(
-        moments,
-        names,
-        {name: grid(column) for name, column in values.items()},
-        None if flags is None else grid(flags, False),
-        {name: grid(extra[name]) for name in options.get("features", ())},
-        {name: _common(extra[name], steps, len(moments), name, place) for name in options.get("market_features", ())},
+        rows.moments,
+        rows.assets,
+        {name: rows.grid(column) for name, column in values.items()},
+        None if flags is None else rows.grid(flags, False),
+        {name: rows.grid(extra[name]) for name in features},
+        {name: rows.common(extra[name], name) for name in market_features},
     )
-    return assemble(bars, **_facts(options, adjusted))
+    facts = PanelOptions(
+        adjusted=adjusted,
+        periods_per_year=options.get("periods_per_year"),
+        stamp=options.get("stamp", "open"),
+        feature_dtype=options.get("feature_dtype", "float32"),
+        training_only=options.get("training_only", ()),
+    )
+    return assemble(bars, **facts)
 
 
-def panel_from_closes(frame: Any, **options: Unpack[PanelOptions]) -> MarketPanel:
+def panel_from_closes(frame: pd.DataFrame, **options: Unpack[PanelOptions]) -> MarketPanel:
     """A panel of closes, from a frame with one row per moment and one column per asset."""
     names = by_meaning([frame.index.name]) if frame.index.name is not None else {}
     column = next((name for name in frame.columns if canonical(name) == "timestamp"), None)
@@ -92,31 +128,30 @@ def panel_from_closes(frame: Any, **options: Unpack[PanelOptions]) -> MarketPane
     )
 
 
-def flat(frame: Any) -> Any:
-    """The frame with index levels that mean something as columns."""
-    import pandas as pd
+def _check_columns(columns: Mapping[str, object], *, named: bool) -> None:
+    """Refuses a frame without timestamp, asset (unless the only one is named) or any close."""
+    needed = ["timestamp", *(() if named else ("asset",)), *(() if "adj_close" in columns else ("close",))]
+    for meaning in needed:
+        if meaning not in columns:
+            raise DataError(
+                f"column {meaning!r}",
+                f"the data has no such column; spellings that count: {', '.join(SPELLINGS[meaning])}",
+                "Rename a column, or name the only asset by asset=." if meaning == "asset" else "Rename a column.",
+            )
 
-    levels = [canonical(name) for name in frame.index.names if name is not None]
-    if "timestamp" in levels or "asset" in levels:
-        return frame.reset_index()
-    if isinstance(frame.index, pd.DatetimeIndex) and "timestamp" not in map(canonical, frame.columns):
-        return frame.rename_axis("timestamp").reset_index()
-    return frame
 
-
-def _need(columns: dict[str, Any], meaning: str) -> None:
-    if meaning not in columns:
-        raise DataError(
-            f"column {meaning!r}",
-            f"the data has no such column; spellings that count: {', '.join(SPELLINGS[meaning])}",
-            "Rename a column, or name the only asset by asset=." if meaning == "asset" else "Rename a column.",
-        )
+def _rows_of(frame: pd.DataFrame, columns: Mapping[str, object], options: FrameOptions) -> _Rows:
+    times = utc_of(frame[columns["timestamp"]], str(columns["timestamp"]))
+    codes, assets = _assets(frame, columns, options.get("asset"), options.get("assets"))
+    index = np.flatnonzero(codes >= 0)
+    moments, steps = np.unique(times[index], return_inverse=True)
+    return _Rows(index, times[index], codes[index], assets, moments, steps)
 
 
 def _assets(
-    frame: Any, columns: dict[str, Any], only: str | None, wanted: Sequence[str] | None
+    frame: pd.DataFrame, columns: Mapping[str, object], only: str | None, chosen: Sequence[str] | None
 ) -> tuple[Array, tuple[str, ...]]:
-    """Index of each row's asset, -1 where it is not wanted, and the assets' names."""
+    """Index of each row's asset, -1 where it is not chosen, and the assets' names."""
     import pandas as pd
 
     if only is not None:
@@ -138,7 +173,7 @@ def _assets(
     missing = np.flatnonzero(codes < 0)
     if len(missing):
         raise DataError(f"row {missing[0]}, column {str(column)!r}", "the asset has no name", "Name it.")
-    order = tuple(sorted(found)) if wanted is None else tuple(wanted)
+    order = tuple(sorted(found)) if chosen is None else tuple(chosen)
     for name in order:
         if name not in set(found):
             raise DataError(f"symbol {name!r}", "the data has no such asset", nearest(name, found))
@@ -146,17 +181,33 @@ def _assets(
     return np.array([index.get(name, -1) for name in found], np.int64)[codes], order
 
 
-def _check_order(times: Array, codes: Array, names: tuple[str, ...], rows: Array) -> None:
-    by_asset = np.argsort(codes, kind="stable")
-    steps = np.diff(times[by_asset]).astype(np.int64)
-    same = np.diff(codes[by_asset]) == 0
+def _values(
+    frame: pd.DataFrame, columns: Mapping[str, object], rows: _Rows, options: FrameOptions
+) -> tuple[dict[str, Array], bool]:
+    """The checked prices and amounts of the rows by name, and whether they are adjusted."""
+    values = {name: numbers_of(frame[columns[name]], name)[rows.index] for name in _NUMBERS if name in columns}
+    adjusted = options.get("adjusted", False)
+    if "close" not in values:
+        values["close"], adjusted = values.pop("adj_close"), True
+    _check_order(rows)
+    check_bars(values, rows.place)
+    if options.get("adjust", False):
+        values, adjusted = _adjusted(values), True
+    values.pop("adj_close", None)
+    return values, adjusted
+
+
+def _check_order(rows: _Rows) -> None:
+    by_asset = np.argsort(rows.codes, kind="stable")
+    steps = np.diff(rows.times[by_asset]).astype(np.int64)
+    same = np.diff(rows.codes[by_asset]) == 0
     bad = np.flatnonzero(same & (steps <= 0))
     if not len(bad):
         return
     index = int(by_asset[bad[0] + 1])
-    what = f"row {rows[index]} (asset {names[codes[index]]!r}, {shown(times[index])}), column 'timestamp'"
+    what = f"{rows.place(index)}, column 'timestamp'"
     if steps[bad[0]] == 0:
-        raise DataError(what, f"row {rows[by_asset[bad[0]]]} is the same bar", "Keep one of them.")
+        raise DataError(what, f"row {rows.index[by_asset[bad[0]]]} is the same bar", "Keep one of them.")
     raise DataError(
         what,
         "it is earlier than the asset's row before it",
@@ -173,28 +224,3 @@ def _adjusted(values: dict[str, Array]) -> dict[str, Array]:
     scaled: dict[str, Array] = {name: values[name] * factor for name in ("open", "high", "low") if name in values}
     kept = {"volume": values["volume"]} if "volume" in values else {}
     return {"close": values["adj_close"], **scaled, **kept}
-
-
-def _common(column: Array, steps: Array, length: int, name: str, place: Any) -> Array:
-    """One value per moment; all assets must agree."""
-    common = np.full(length, np.nan)
-    known = ~np.isnan(column)
-    common[steps[known]] = column[known]
-    differs = np.flatnonzero(known & (common[steps] != column))
-    if len(differs):
-        raise DataError(
-            f"{place(int(differs[0]))}, column {name!r}",
-            "another asset has another value at this moment",
-            "A market feature has one value per moment; take it as a feature instead.",
-        )
-    return common
-
-
-def _facts(options: FrameOptions, adjusted: bool) -> PanelOptions:
-    return PanelOptions(
-        adjusted=adjusted,
-        periods_per_year=options.get("periods_per_year"),
-        stamp=options.get("stamp", "open"),
-        feature_dtype=options.get("feature_dtype", "float32"),
-        training_only=options.get("training_only", ()),
-    )
