@@ -76,7 +76,7 @@ class Side:
         )
         if check and done.returncode:
             raise SystemExit(f"{self.name}: rl {' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
-        return done.stdout if not done.returncode else f"exit {done.returncode}\n{done.stderr}"
+        return done.stdout if not done.returncode else f"exit {done.returncode}\n{done.stdout}{done.stderr}"
 
 
 def install(source: Path, folder: Path) -> Path:
