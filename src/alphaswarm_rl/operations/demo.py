@@ -1,0 +1,122 @@
+"""The demo: trains on real stocks, judges the agent beside classical rules, replays it, and asks what was recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.operations.events import Listener, Progress, ignore
+from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.options.resolve import effective_spec
+from alphaswarm_rl.runtime import RLRuntime, RunResult
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import RLExperimentSpec, load_spec
+
+#: Orders in money, in fractions of shares and without a limit that binds: what is held between rebalancings is not
+#: traded. Target weights would be restored at every fill.
+_ORDERS = {"class": "integer_shares", "kwargs": {"hmax": 1e9, "unit": "money", "whole": False}}
+_BASELINES = ("equal_weight", "buy_and_hold", "minimum_variance", "mean_variance", "random")
+_REPLAYED = Window("2021-01-01", "2021-04-01")
+
+
+@dataclass(frozen=True)
+class DemoRequest:
+    """How long the demo trains: in transitions."""
+
+    timesteps: int = 50_000
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """One line of the demo's tables: what was judged, its run, its metrics, and how long it took."""
+
+    label: str
+    run_id: str
+    metrics: JsonObject
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo found.
+
+    Attributes:
+        window: The evaluation window.
+        contest: The trained agent, then the baselines, on that window.
+        replays: The trained policy from its checkpoint: the same window again, then two replays of another.
+        same_return: Whether the evaluation gave the same return as training's own.
+        same_bytes: Whether both replays gave the same metrics, and all runs are of one version.
+        recorded_steps: How many steps of the training run are in the tables.
+        deepest_drawdown: The worst of the evaluation, and its date.
+    """
+
+    window: str
+    contest: tuple[JudgedRun, ...]
+    replays: tuple[JudgedRun, ...]
+    same_return: bool
+    same_bytes: bool
+    recorded_steps: int
+    deepest_drawdown: tuple[float, str] | None
+
+
+@operation("demo", changes=True)
+def demo(settings: Settings, request: DemoRequest, *, listen: Listener = ignore, progress: bool = False) -> DemoResult:
+    """Trains on real stocks, judges the agent beside baselines, and replays it.
+
+    Args:
+        settings: Where everything goes.
+        request: How long it trains.
+        listen: Hears where everything goes.
+        progress: Whether a progress bar is drawn for the training.
+    """
+    listen(Progress(f"All state goes to {settings.home.absolute()}.\n"))
+    spec = effective_spec(load_spec("my_first_rl"), {"train.totalTimesteps": request.timesteps}, {}).spec
+    trained, first = _timed("PPO", RLRuntime(spec, settings, progress=progress).train)
+    rules = [_timed(rule.replace("_", " "), RLRuntime(_baseline(spec, rule), settings).evaluate) for rule in _BASELINES]
+    policy = RLRuntime.from_run(trained.run_id, settings)
+    again = _timed("the same window again", policy.evaluate)
+    replays = [_timed(f"replay {_REPLAYED}", lambda: policy.replay(_REPLAYED)) for _ in range(2)]
+    one, other = (result.metrics for result, _ in replays)
+    versions = {result.version_id for result, _ in ((trained, first), again, *replays)}
+    steps, worst = _recorded(settings, trained.run_id)
+    return DemoResult(
+        window=str(spec.evaluation.window),
+        contest=(first, *(row for _, row in rules)),
+        replays=(again[1], *(row for _, row in replays)),
+        same_return=again[0].metrics["total_reward"] == trained.metrics["total_reward"],
+        same_bytes=one == other and len(versions) == 1,
+        recorded_steps=steps,
+        deepest_drawdown=worst,
+    )
+
+
+def _timed(label: str, run: Callable[[], RunResult]) -> tuple[RunResult, JudgedRun]:
+    started = time.perf_counter()
+    result = run()
+    return result, JudgedRun(label, result.run_id, result.metrics, time.perf_counter() - started)
+
+
+def _baseline(spec: RLExperimentSpec, policy: str) -> RLExperimentSpec:
+    """The same experiment with a classical rule in place of the agent."""
+    data = spec.as_data()
+    action = data["action"] if policy == "random" else _ORDERS
+    agent = {"class": "policy", "kwargs": {"policy": {"class": policy}}}
+    name = f"{spec.name}: {policy}"
+    return RLExperimentSpec.from_data({**data, "name": name, "slug": "", "agent": agent, "action": action})
+
+
+def _recorded(settings: Settings, run_id: str) -> tuple[int, tuple[float, str] | None]:
+    """How many steps of a run are in the tables, and its evaluation's deepest drawdown with its date, asked in SQL."""
+    import duckdb
+
+    from alphaswarm_rl.lake.views import register_run_views
+
+    with duckdb.connect() as connection:
+        views = register_run_views(run_id, connection, settings)
+        ((count,),) = connection.table(views["trajectories"]).aggregate("count(*)").fetchall()
+        judged = connection.table(views["equity_curves"]).filter("phase = 'evaluate'")
+        worst = judged.order("drawdown DESC").limit(1).project("drawdown, ts::DATE").fetchall()
+    return count, next(((depth, str(date)) for depth, date in worst), None)
