@@ -1,0 +1,118 @@
+"""How models, and what has happened to them, look as text and as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from alphaswarm_rl.cli.text import columns, pairs
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.operations.models import (
+        EvaluationRow,
+        ModelHistory,
+        PromotionRow,
+        RegisteredModel,
+        ValidationRow,
+    )
+
+#: Columns of a model that are shown in their own way, or say nothing to people.
+_ELSEWHERE = ("env_signature", "observation_signature", "action_signature", "validated", "timestamp", "hyperparams")
+
+
+def model_document(model: RegisteredModel) -> dict[str, object]:
+    """A model for JSON, with the short name of its scope."""
+    return {**vars(model.row), "scope": model.scope}
+
+
+def model_table(models: Sequence[RegisteredModel]) -> list[str]:
+    """The models, one line each."""
+    numbers = ("STEPS", "LOWER BOUND", "MEAN", "STD", "EPISODES")
+    titles = ("ID", "ENV", "ALGORITHM", *numbers, "VALIDATED", "STATUS", "ALIASES", "SCOPE")
+    rows = [
+        (
+            row.id,
+            row.env_id,
+            row.algorithm,
+            row.total_timesteps,
+            row.lower_bound,
+            row.mean_reward,
+            row.std_reward,
+            row.eval_episodes,
+            row.validated,
+            f"{row.deployment_status}{', protected' if row.protected else ''}",
+            ", ".join(model.aliases) or None,
+            model.scope,
+        )
+        for model in models
+        for row in [model.row]
+    ]
+    return columns(titles, rows)
+
+
+def model_lines(model: RegisteredModel) -> list[str]:
+    """Everything about one model, as names and values."""
+    row = model.row
+    known = {name: value for name, value in vars(row).items() if name not in _ELSEWHERE}
+    made = datetime.fromtimestamp(row.timestamp, UTC)
+    return pairs(
+        {**known, "validated": row.validated, "registered": made, "scope": model.scope, "aliases": model.aliases}
+    )
+
+
+def verdict_lines(row: ValidationRow) -> list[str]:
+    """What the gates said."""
+    word = "passed" if row.passed else "did not pass"
+    table = columns(
+        ("GATE", "", "REASON"), [(check.gate, "pass" if check.passed else "FAIL", check.reason) for check in row.checks]
+    )
+    return [f"model {row.model_id} {word} the gates of profile {row.profile!r}", *table]
+
+
+def history_lines(history: ModelHistory) -> list[str]:
+    """A model's evaluations, validations and promotions; nothing where there are none."""
+    lines = _titled("evaluations", _evaluations(history.evaluations)) if history.evaluations else []
+    for row in history.validations:
+        lines += _titled(f"validation of {row.at:%Y-%m-%d %H:%M:%S}", verdict_lines(row))
+    return [*lines, *(_titled("promotions", _promotions(history.promotions)) if history.promotions else [])]
+
+
+def archived_table(models: Sequence[RegisteredModel]) -> list[str]:
+    """Models that were archived, and why; nothing where there are none."""
+    rows = [model.row for model in models]
+    table = columns(
+        ("ID", "ENV", "LOWER BOUND", "MEAN", "WHY"),
+        [(row.id, row.env_id, row.lower_bound, row.mean_reward, row.archived_because) for row in rows],
+    )
+    return table if rows else []
+
+
+def _titled(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"{title}:", *lines, ""]
+
+
+def _evaluations(rows: Sequence[EvaluationRow]) -> list[str]:
+    titles = ("AT", "SOURCE", "EPISODES", "MEAN", "STD", "LOWER BOUND", "SEED", "WINDOW", "IN SAMPLE")
+    cells = [
+        (
+            row.at,
+            row.source,
+            row.episodes,
+            row.mean_reward,
+            row.std_reward,
+            row.lower_bound,
+            row.seed,
+            None if row.window_start is None else f"{row.window_start} to {row.window_end}",
+            row.in_sample,
+        )
+        for row in rows
+    ]
+    return columns(titles, cells)
+
+
+def _promotions(rows: Sequence[PromotionRow]) -> list[str]:
+    return columns(
+        ("AT", "WHO", "ACTION", "FROM", "TO", "ALIAS", "WHY"),
+        [(row.at, row.who, row.action, row.from_status, row.to_status, row.alias, row.why) for row in rows],
+    )

@@ -1,0 +1,315 @@
+"""What happens to a model: it is added, loaded, validated, promoted, rolled back, protected, pruned.
+
+Whoever changes a model's place says who they are and why; both are kept for good.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.core.model import explain
+from alphaswarm_rl.inference.checkpoints import CheckpointStore
+from alphaswarm_rl.inference.model_loading import load_model, model_by_id
+from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger.liveness import LIVE
+from alphaswarm_rl.models import ModelRegistry, ModelRow, PromotionRow, Scope, ValidationRow
+from alphaswarm_rl.models.rows import Status as Status
+from alphaswarm_rl.operations.models import RegisteredModel
+from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.runtime.importing import GivenMetrics, add_model
+from alphaswarm_rl.runtime.registered_models import delete_released
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import load_spec
+from alphaswarm_rl.telemetry.telling import telling
+
+_log = logging.getLogger(__name__)
+
+_KEYS = "mean_reward, std_reward, episodes, mean_episode_length, total_timesteps"
+_SCOPE = re.compile(r"[0-9a-f]{4,12}")
+
+
+@dataclass(frozen=True)
+class AddModel:
+    """A model that was not trained here.
+
+    Attributes:
+        path: A checkpoint folder, or a zip that Stable-Baselines3 saved.
+        metrics: Its metrics: the path of a JSON file, or the JSON itself.
+        spec: YAML file or preset of the agent that a zip is of.
+        tags: Words to find it by.
+        parent: The model that it was trained on from, of the same scope.
+    """
+
+    path: Path
+    metrics: str
+    spec: str | None = None
+    tags: tuple[str, ...] = ()
+    parent: int | None = None
+
+
+@dataclass(frozen=True)
+class LoadModel:
+    """A model by its id, and whether one that did not pass its latest validation is loaded too."""
+
+    model: int
+    unvalidated: bool = False
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """What a model that was loaded is, with its action for a sample observation."""
+
+    model_id: int
+    algorithm: str
+    env_id: str
+    scope: str
+    observation_space: str
+    action_space: str
+    remembers: bool
+    device: str
+    checkpoint: str
+    sha256: str
+    sample_action: object
+
+
+@dataclass(frozen=True)
+class ValidateModel:
+    """A model by its id, and whether the verdict is only given, not stored."""
+
+    model: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class PromoteModel:
+    """A model's new place.
+
+    Attributes:
+        model: The model's id.
+        reason: Why.
+        to: Its new place.
+        alias: A further alias for it.
+        who: Who wants it; the user of this system where nobody is named.
+    """
+
+    model: int
+    reason: str
+    to: Status = "production"
+    alias: str | None = None
+    who: str | None = None
+
+
+@dataclass(frozen=True)
+class RollBack:
+    """Where the production model before the present one comes back.
+
+    Attributes:
+        reason: Why.
+        where: The scope, or an alias of a model of it; else the one scope that has a model in production.
+        who: Who wants it; the user of this system where nobody is named.
+    """
+
+    reason: str
+    where: str | None = None
+    who: str | None = None
+
+
+@dataclass(frozen=True)
+class ProtectModel:
+    """Whether a model is kept from being pruned.
+
+    Attributes:
+        model: The model's id.
+        reason: Why.
+        on: Whether it is kept, or given free.
+        who: Who wants it; the user of this system where nobody is named.
+    """
+
+    model: int
+    reason: str
+    on: bool = True
+    who: str | None = None
+
+
+@dataclass(frozen=True)
+class PruneModels:
+    """Whether models are only named, and who wants it; the user of this system where nobody is named."""
+
+    dry_run: bool = False
+    who: str | None = None
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """The models that were archived, or would be, and the checkpoints that were deleted."""
+
+    dry_run: bool
+    models: tuple[RegisteredModel, ...]
+    deleted: tuple[Path, ...]
+
+
+@operation("models.add", changes=True)
+def register_model(settings: Settings, request: AddModel) -> RegisteredModel:
+    """Registers a model that was not trained here, with its metrics; it is not validated yet."""
+    metrics = _metrics(request.metrics)
+    spec = None if request.spec is None else load_spec(request.spec)
+    with ModelRegistry.open(settings) as registry:
+        row = add_model(
+            registry,
+            settings,
+            request.path,
+            metrics,
+            spec=spec,
+            tags=request.tags,
+            parent_model_id=request.parent,
+        )
+    return RegisteredModel.of(row)
+
+
+@operation("models.load")
+def try_model(settings: Settings, request: LoadModel) -> LoadedModel:
+    """Loads a model, verifies it and asks it for an action, as a server would do."""
+    with ModelRegistry.open(settings, make=False) as registry:
+        row = model_by_id(registry, request.model, unvalidated=request.unvalidated)
+    with closing(load_model(row, settings)) as policy:
+        return LoadedModel(
+            model_id=row.id,
+            algorithm=row.algorithm,
+            env_id=row.env_id,
+            scope=row.scope.short,
+            observation_space=str(policy.observation_space),
+            action_space=str(policy.action_space),
+            remembers=policy.remembers,
+            device=policy.device,
+            checkpoint=row.model_path,
+            sha256=policy.checkpoint.sha256,
+            sample_action=policy.warm_up(),
+        )
+
+
+@operation("models.validate", changes=True)
+def validate_model(settings: Settings, request: ValidateModel) -> ValidationRow:
+    """Puts a model through the gates; what each gate said, and what it saw, is kept."""
+    with _registry(settings) as registry:
+        known = registry.get(request.model)
+        if known.archived:
+            raise ModelError(
+                f"model {known.id}", f"it is archived: {known.archived_because}", "Judge another: rl models list."
+            )
+        row = registry.validate(known.id, curve=_curve(settings, known), dry_run=request.dry_run)
+        failed = [check.gate for check in row.checks if not check.passed]
+        verdict = f"did not pass {', '.join(failed)}" if failed else "passed"
+        # The facts of the event that a validation in a run is.
+        facts = {"model_id": known.id, "passed": row.passed, "profile": row.profile, "failed": failed}
+        event = {} if request.dry_run else {"event": "model.validated", "facts": facts}
+        _log.info("model %d: it %s (profile %s)", known.id, verdict, row.profile, extra=event)
+    return row
+
+
+@operation("models.promote", changes=True)
+def promote_model(settings: Settings, request: PromoteModel) -> PromotionRow:
+    """Puts a model into production, or elsewhere.
+
+    Production needs a newest validation that passed and a file that is the registered one. The production model of the
+    same scope goes back to staging, and champion names the new one.
+    """
+    with _registry(settings) as registry:
+        return registry.promote(
+            request.model, to=request.to, who=_who(request.who), why=request.reason, alias=request.alias
+        )
+
+
+@operation("models.rollback", changes=True)
+def roll_back(settings: Settings, request: RollBack) -> PromotionRow:
+    """Puts the production model before the present one back; its file is verified first."""
+    with _registry(settings) as registry:
+        return registry.rollback(_place(registry, request.where), who=_who(request.who), why=request.reason)
+
+
+@operation("models.protect", changes=True)
+def protect_model(settings: Settings, request: ProtectModel) -> PromotionRow:
+    """Keeps a model from being pruned, or gives it free again."""
+    with _registry(settings) as registry:
+        return registry.protect(request.model, request.on, who=_who(request.who), why=request.reason)
+
+
+@operation("models.prune", changes=True)
+def prune_models(settings: Settings, request: PruneModels) -> Pruning:
+    """Archives models that are not worth keeping, and deletes their files.
+
+    Files go after the rows are archived, and only those that no run and no other model needs.
+    """
+    keep, age = settings.registry.keep_top_n, settings.registry.max_age
+    deleted: list[Path] = []
+    with Ledger.open(settings) as ledger, _registry(settings) as registry:
+        live = [run.id for run in ledger.runs(target="train", limit=None) if run.status in LIVE]
+        if request.dry_run:
+            archived = registry.plan_prune(keep_top_n=keep, max_age_days=age, spared=live)
+        else:
+            archived = registry.prune(keep_top_n=keep, max_age_days=age, spared=live, who=_who(request.who))
+            store = CheckpointStore(settings.models_path)
+            deleted = delete_released(store, ledger, registry, archived, keep_last=settings.store.keep_last)
+    return Pruning(request.dry_run, tuple(map(RegisteredModel.of, archived)), tuple(deleted))
+
+
+@contextmanager
+def _registry(settings: Settings) -> Iterator[ModelRegistry]:
+    """The registry, which must be there, while telemetry hears what happens to it."""
+    with telling(settings), ModelRegistry.open(settings, make=False) as registry:
+        yield registry
+
+
+def _who(name: str | None) -> str:
+    return name or getpass.getuser()
+
+
+def _metrics(text: str) -> GivenMetrics:
+    try:
+        return GivenMetrics.model_validate(_json(text))
+    except ValidationError as error:
+        raise ModelError("the metrics", explain(error, GivenMetrics), f"They are {_KEYS}.") from error
+
+
+def _json(text: str) -> object:
+    if text.lstrip().startswith("{"):
+        what, content = "the metrics", text
+    else:
+        what = f"metrics file {text!r}"
+        try:
+            content = Path(text).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(what, f"it cannot be read: {error}", "Give a JSON file, or the JSON itself.") from error
+    try:
+        document: object = json.loads(content)
+    except json.JSONDecodeError as error:
+        raise ModelError(what, f"it is no JSON: {error}", f"Write a mapping of {_KEYS}.") from error
+    return document
+
+
+def _curve(settings: Settings, model: ModelRow) -> list[tuple[int, float]]:
+    """The training curve of the run that trained it; empty where no run did."""
+    if model.run_id is None:
+        return []
+    with Ledger.open(settings) as ledger:
+        return ledger.training_curve(model.run_id, model.total_timesteps)
+
+
+def _place(registry: ModelRegistry, where: str | None) -> Scope | str:
+    if where is not None:
+        # No alias can look like a scope.
+        return registry.scope(where) if _SCOPE.fullmatch(where) else where
+    live = sorted({row.scope for row in registry.list() if row.deployment_status == "production"}, key=str)
+    if len(live) != 1:
+        why = "no model is in production" if not live else f"{len(live)} scopes have one: {', '.join(map(str, live))}"
+        raise ModelError("the rollback", why, "Name the scope." if live else "Promote one: rl models promote ID.")
+    return live[0]
