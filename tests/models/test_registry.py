@@ -14,7 +14,6 @@ from alphaswarm_rl.core.errors import LedgerError, ModelError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.models import ModelRegistry, NewModel, Scope, verified_sha256
 from alphaswarm_rl.models.gates import Evidence, Verdict, gate, profile
-from alphaswarm_rl.models.statistics import lower_bound
 from tests.models.samples import CARTPOLE, ME, PENDULUM, add, checkpoint, evaluation, new_model
 
 
@@ -137,14 +136,6 @@ def test_an_evaluation_fills_the_row(registry: ModelRegistry, tmp_path: Path) ->
     assert stored == registry.evaluations(row.id)[-1]
     assert (stored.returns, stored.metrics, stored.in_sample) == ((90.0, 100.0, 110.0), {"sharpe": None}, False)
     assert len(registry.evaluations(row.id)) == 2
-
-
-def test_the_lower_bound_is_students() -> None:
-    # Of a population's 2 in 9 episodes: 2 * sqrt(9 / 8) is the sample's; t(0.95, 8) = 1.859548.
-    assert lower_bound(9, -10.0, 2.0, None) == pytest.approx(-10 - 1.8595480 * 2 * math.sqrt(9 / 8) / 3)
-    assert lower_bound(1, 5.0, 0.0, [5.0]) is None
-    assert lower_bound(5, None, 1.0, None) is None
-    assert lower_bound(5, 1.0, None, None) is None
 
 
 def test_models_are_listed_by_lower_bound_and_those_without_by_mean(registry: ModelRegistry, tmp_path: Path) -> None:

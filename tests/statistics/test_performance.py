@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from alphaswarm_rl.statistics.performance import performance, returns_of
+from alphaswarm_rl.statistics.performance import (
+    ACCOUNT_MEASURES,
+    EPISODE_MEASURES,
+    account_measures,
+    episode_measures,
+    mean_measures,
+    performance,
+    returns_of,
+)
 
 #: The returns of empyrical's own tests, and what it gives for 252 periods a year.
 PUBLISHED_RETURNS = [0.01, 0.10, -0.04, 0.02, 0.03, 0.02, 0.01, -0.10]
@@ -81,3 +89,19 @@ def test_growth_beyond_all_numbers_is_cut_off():
     many = [performance([1.0, 2.0], 525_600)["annual_return"] for _ in range(1000)]
     assert math.isfinite(many[0])
     assert math.isfinite(np.mean(many))
+
+
+def test_episodes_by_hand():
+    found = episode_measures([1.0, 3.0, 5.0], [10, 20, 60])
+    assert tuple(found) == EPISODE_MEASURES
+    assert found["std_reward"] == pytest.approx(math.sqrt(8 / 3))
+    assert (found["mean_reward"], found["total_reward"], found["mean_length"]) == (3.0, 9.0, 30.0)
+    assert (found["min_reward"], found["max_reward"]) == (1.0, 5.0)
+
+
+def test_an_account_by_hand():
+    found = account_measures(np.array([100.0, 110.0, 99.0]), np.array([0.5, 0.1]), np.array([2.0, 3.0]), 252)
+    assert set(found) == set(ACCOUNT_MEASURES)
+    assert (found["turnover"], found["cost"]) == (pytest.approx(0.3), 0.05)
+    assert mean_measures([{"cost": 1.0}, {"cost": 2.0}]) == {"cost": 1.5}
+    assert mean_measures([]) == {}

@@ -21,10 +21,10 @@ from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.envs.truth.solution import Solution
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
-from alphaswarm_rl.models.statistics import lower_bound
 from alphaswarm_rl.policies.runners import RandomRunner
 from alphaswarm_rl.runtime import RLRuntime, RunFailed, RunResult
 from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.statistics.samples import lower_bound
 
 #: One end of a two-sided 90 % interval.
 _ONE_SIDED = 0.95

@@ -13,8 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -85,7 +83,8 @@ class Evaluation:
         in_sample: Whether it used data of training or validation; None where nobody can know.
         dates: The first and the last bar that it traded, or the dates it was given; None where there are none.
         frames: Pictures of the first episode, where it was rendered.
-        accounts: Performance of the account in each episode, where there is one.
+        measures: Measures of returns and lengths, see `statistics.performance`.
+        account: Measures of the account, means over the episodes, where there is one.
         repeats: For each episode whether it repeats an earlier one: it began with the same observation and ended after
             as many steps with the same return. A rule that draws nothing plays a window again and again.
     """
@@ -93,9 +92,10 @@ class Evaluation:
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     in_sample: bool | None
+    measures: Mapping[str, float]
+    account: Mapping[str, float]
     dates: tuple[str | None, str | None] = (None, None)
     frames: tuple[Array, ...] = ()
-    accounts: tuple[Mapping[str, float], ...] = ()
     repeats: tuple[bool, ...] = ()
 
     @property
@@ -106,22 +106,15 @@ class Evaluation:
 
     @property
     def metrics(self) -> JsonObject:
-        """The summary that rows, events and results carry; figures of the account are means over the episodes."""
-        returns = np.array(self.returns)
-        names = self.accounts[0] if self.accounts else ()
+        """The summary that rows, events and results carry."""
         return {
             "episodes": len(self.returns),
             "distinct_episodes": len(self.distinct),
-            "mean_reward": float(returns.mean()),
-            "std_reward": float(returns.std()),
-            "min_reward": float(returns.min()),
-            "max_reward": float(returns.max()),
-            "total_reward": float(returns.sum()),
-            "mean_length": float(np.mean(self.lengths)),
+            **self.measures,
             "in_sample": self.in_sample,
             "window_start": self.dates[0],
             "window_end": self.dates[1],
-            **{name: float(np.mean([account[name] for account in self.accounts])) for name in names},
+            **self.account,
         }
 
 

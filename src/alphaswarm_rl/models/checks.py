@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from alphaswarm_rl.models.gates import Evidence, Verdict, gate, profile
 from alphaswarm_rl.models.rows import DATED, EvaluationRow
-from alphaswarm_rl.models.statistics import lower_bound, mean_of, sample_std, thinned, trend
+from alphaswarm_rl.statistics.samples import lower_bound, mean_of, sample_std, thinned, trend
 
 #: Least points of a training curve that say anything about its end.
 LEAST_POINTS = 20

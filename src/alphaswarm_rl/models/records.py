@@ -16,8 +16,8 @@ from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.models import queries
 from alphaswarm_rl.models.places import put_away
 from alphaswarm_rl.models.rows import SOURCES, EvaluationRow, ModelRow, NewEvaluation, NewModel
-from alphaswarm_rl.models.statistics import lower_bound
 from alphaswarm_rl.models.tables import evaluations, models
+from alphaswarm_rl.statistics.samples import lower_bound
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NO_TAG = re.compile(r'[",\\\x00-\x1f]')

@@ -24,9 +24,9 @@ from alphaswarm_rl.models.rows import (
     Status,
     ValidationRow,
 )
-from alphaswarm_rl.models.statistics import CONFIDENCE
 from alphaswarm_rl.models.tables import models
 from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.statistics.samples import CONFIDENCE
 
 _log = logging.getLogger(__name__)
 

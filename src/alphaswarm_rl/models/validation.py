@@ -18,8 +18,8 @@ from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.gates import Evidence, Limits, gates_of, judge
 from alphaswarm_rl.models.records import add_evaluation, evaluations_of
 from alphaswarm_rl.models.rows import EvaluationRow, ModelRow, NewEvaluation, ValidationRow, Verdict
-from alphaswarm_rl.models.statistics import thinned
 from alphaswarm_rl.models.tables import models, validations
+from alphaswarm_rl.statistics.samples import thinned
 
 #: Most points of a training curve that gates see, so that what they saw can be kept whole.
 _POINTS = 400

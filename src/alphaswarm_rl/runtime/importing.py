@@ -22,9 +22,9 @@ from alphaswarm_rl.inference.selection import sha256_of_folder, trainer_of
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import DATED, ModelRow, NewEvaluation, NewModel
-from alphaswarm_rl.models.statistics import mean_of
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
+from alphaswarm_rl.statistics.samples import mean_of
 
 #: How far a mean may be from that of the returns which it is said to be the mean of.
 _ROUNDING = 1e-6

@@ -17,7 +17,7 @@ from alphaswarm_rl.core.run_listener import Evaluation
 from alphaswarm_rl.core.types import Array, Batch, JsonMapping
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.recording.episodes import refuse_not_finite
-from alphaswarm_rl.statistics.performance import performance
+from alphaswarm_rl.statistics.performance import account_measures, episode_measures, mean_measures
 
 #: What account statistics need of every step, by its name in `infos`.
 _ACCOUNT_INFOS = ("portfolio_value", "turnover", "cost")
@@ -59,13 +59,14 @@ def evaluate_learner(
         starts = terminated | truncated
         played.add(rewards, starts, infos)
     return Evaluation(
-        tuple(played.returns.tolist()),
-        tuple(played.lengths.tolist()),
-        in_sample,
-        dates,
-        tuple(frames),
-        tuple(played.accounts[episode] for episode in sorted(played.accounts)),
-        tuple(played.repeats()),
+        returns=tuple(played.returns.tolist()),
+        lengths=tuple(played.lengths.tolist()),
+        in_sample=in_sample,
+        measures=episode_measures(played.returns, played.lengths),
+        account=mean_measures([played.accounts[episode] for episode in sorted(played.accounts)]),
+        dates=dates,
+        frames=tuple(frames),
+        repeats=tuple(played.repeats()),
     )
 
 
@@ -146,11 +147,8 @@ class _AccountHistory:
         episode = self._steps[self._first_step[index] :]
         self._first_step[index] = len(self._steps)
         values, turnover, cost = np.stack([step[:, index] for step in episode], axis=1)
-        return {
-            **performance(np.concatenate([[self._initial_cash], values]), self._periods_per_year),
-            "turnover": float(turnover.mean()),
-            "cost": float(cost.sum()) / self._initial_cash,
-        }
+        curve = np.concatenate([[self._initial_cash], values])
+        return account_measures(curve, turnover, cost, self._periods_per_year)
 
 
 def _digest(observation: Batch, index: int) -> bytes:

@@ -1,22 +1,98 @@
-"""How an account did: measures of an equity curve.
+"""How a policy did: measures of its episodes, and of the account where it trades.
 
-Curves start with the initial value. Returns are simple and per period. Standard deviations have `ddof=1`; the downside
-deviation of the Sortino ratio is over all periods. Whatever is undefined, such as a ratio to no risk, is 0.
+Equity curves start with the initial value. Returns of an account are simple and per period. Their standard deviations
+have `ddof=1`, that of episodes' rewards `ddof=0`; the downside deviation of the Sortino ratio is over all periods.
+Whatever is undefined, such as a ratio to no risk, is 0.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from alphaswarm_rl.core.types import Array
 
+#: What is measured of episodes, by the names that rows, events and answers have; the first ones are made of rewards.
+REWARD_MEASURES = ("mean_reward", "std_reward", "min_reward", "max_reward", "total_reward")
+EPISODE_MEASURES = (*REWARD_MEASURES, "mean_length")
+#: What is measured of an account beside them.
+ACCOUNT_MEASURES = (
+    "total_return",
+    "annual_return",
+    "volatility",
+    "sharpe",
+    "sortino",
+    "max_drawdown",
+    "final_value",
+    "turnover",
+    "cost",
+)
 #: A deviation below this is rounding, not risk.
 _NEGLIGIBLE = 1e-12
 #: Growth beyond e to this power is cut off, so that no number and no mean of numbers overflows.
 _LARGEST_EXPONENT = 690.0
+
+
+def episode_measures(returns: Array | Sequence[float], lengths: Array | Sequence[int]) -> dict[str, float]:
+    """Every measure of episodes, by name.
+
+    Args:
+        returns: The sum of rewards of each episode.
+        lengths: The steps of each.
+    """
+    rewards = np.asarray(returns)
+    return {
+        "mean_reward": float(rewards.mean()),
+        "std_reward": float(rewards.std()),
+        "min_reward": float(rewards.min()),
+        "max_reward": float(rewards.max()),
+        "total_reward": float(rewards.sum()),
+        "mean_length": float(np.mean(lengths)),
+    }
+
+
+def mean_measures(episodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each measure over episodes; nothing where there are none."""
+    names = episodes[0] if episodes else ()
+    return {name: float(np.mean([measures[name] for measures in episodes])) for name in names}
+
+
+def account_measures(values: Array, turnover: Array, costs: Array, periods_per_year: float) -> dict[str, float]:
+    """Every measure of an account in one episode, by name.
+
+    Args:
+        values: Its values, the initial one first; that one is above 0.
+        turnover: Money traded over the account's value, per step.
+        costs: Money paid, per step.
+        periods_per_year: Steps in a year.
+    """
+    return {
+        **performance(values, periods_per_year),
+        "turnover": float(turnover.mean()),
+        "cost": float(costs.sum()) / float(values[0]),
+    }
+
+
+def performance(values: Array, periods_per_year: float) -> dict[str, float]:
+    """Every measure of an equity curve, by name.
+
+    Args:
+        values: The account's values, the initial one first; that one is above 0.
+        periods_per_year: Periods in a year.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    returns = returns_of(values)
+    return {
+        "total_return": total_return(values),
+        "annual_return": annual_return(values, periods_per_year),
+        "sharpe": sharpe(returns, periods_per_year),
+        "sortino": sortino(returns, periods_per_year),
+        "max_drawdown": max_drawdown(values),
+        "volatility": volatility(returns, periods_per_year),
+        "final_value": float(values[-1]),
+    }
 
 
 def returns_of(values: Array) -> Array:
@@ -65,26 +141,6 @@ def sortino(returns: Array, periods_per_year: float) -> float:
 def max_drawdown(values: Array) -> float:
     """The deepest fall below an earlier value, relative to it: 0 or less."""
     return float((values / np.maximum.accumulate(values) - 1.0).min())
-
-
-def performance(values: Array, periods_per_year: float) -> dict[str, float]:
-    """Every measure of an equity curve, by name.
-
-    Args:
-        values: The account's values, the initial one first; that one is above 0.
-        periods_per_year: Periods in a year.
-    """
-    values = np.asarray(values, dtype=np.float64)
-    returns = returns_of(values)
-    return {
-        "total_return": total_return(values),
-        "annual_return": annual_return(values, periods_per_year),
-        "sharpe": sharpe(returns, periods_per_year),
-        "sortino": sortino(returns, periods_per_year),
-        "max_drawdown": max_drawdown(values),
-        "volatility": volatility(returns, periods_per_year),
-        "final_value": float(values[-1]),
-    }
 
 
 def _ratio(mean: float, deviation: float, periods_per_year: float) -> float:

@@ -1,4 +1,8 @@
-"""The few statistics that models are judged by."""
+"""What samples say of what they were drawn from: means, deviations, a lower bound of the mean, a trend.
+
+Sums are exact (`math.fsum`), and whatever is not finite is None, never infinity or NaN: these figures are stored, and
+decide whether a model passes.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,9 @@ Point = tuple[float, float]
 CONFIDENCE = 0.95
 
 
-def known(figure: Callable[[], float]) -> float | None:
-    """A figure; None where it is not finite, or cannot be computed because numbers grow too large on the way."""
-    try:
-        value = figure()
-    except (OverflowError, ValueError):  # fsum gives these for sums that are too large, and for inf - inf
-        return None
-    return value if math.isfinite(value) else None
-
-
 def mean_of(values: Sequence[float]) -> float | None:
     """The mean of some values."""
-    return known(lambda: math.fsum(values) / len(values))
+    return _finite(lambda: math.fsum(values) / len(values))
 
 
 def sample_std(episodes: int, std: float | None, returns: Sequence[float | None] | None) -> float | None:
@@ -31,12 +26,12 @@ def sample_std(episodes: int, std: float | None, returns: Sequence[float | None]
     if episodes < 2:
         return None
     if returns is None:
-        return None if std is None else known(lambda: std * math.sqrt(episodes / (episodes - 1)))
-    there = [value for value in returns if value is not None]
-    mean = mean_of(there) if len(there) == episodes else None
+        return None if std is None else _finite(lambda: std * math.sqrt(episodes / (episodes - 1)))
+    finite = [value for value in returns if value is not None]
+    mean = mean_of(finite) if len(finite) == episodes else None
     if mean is None:
         return None
-    return known(lambda: math.sqrt(math.fsum((value - mean) ** 2 for value in there) / (episodes - 1)))
+    return _finite(lambda: math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / (episodes - 1)))
 
 
 def lower_bound(
@@ -46,15 +41,24 @@ def lower_bound(
     returns: Sequence[float | None] | None,
     confidence: float = CONFIDENCE,
 ) -> float | None:
-    """What the true mean exceeds with that confidence, by Student's t; one episode has no such bound."""
+    """The number that the true mean exceeds with that confidence, by Student's t; one episode has no such bound."""
     spread = sample_std(episodes, std, returns)
     if mean is None or spread is None:
         return None
-    return known(lambda: mean - _student(episodes - 1, confidence) * spread / math.sqrt(episodes))
+    return _finite(lambda: mean - _student(episodes - 1, confidence) * spread / math.sqrt(episodes))
+
+
+def _finite(figure: Callable[[], float]) -> float | None:
+    """A figure; None where it is not finite, or cannot be computed because numbers grow too large on the way."""
+    try:
+        value = figure()
+    except (OverflowError, ValueError):  # fsum gives these for sums that are too large, and for inf - inf
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _student(freedom: int, share: float) -> float:
-    """What Student's t is below with that probability."""
+    """The number that Student's t is below with that probability."""
     # Imported here: a tenth of a second that only those pay who judge.
     from scipy.special import stdtrit  # type: ignore[import-untyped]
 
