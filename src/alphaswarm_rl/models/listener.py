@@ -6,14 +6,13 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.run_listener import Checkpoint, PolicyEvaluation, RunHandle, RunListener
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, NewEvaluation, NewModel, Scope, Source
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
+from alphaswarm_rl.statistics.performance import reward_measures
 
 _log = logging.getLogger(__name__)
 
@@ -122,15 +121,15 @@ class ModelListener(RunListener):
     def _validate(self, row: ModelRow, evaluated: PolicyEvaluation) -> None:
         evaluation, metrics = evaluated.evaluation, evaluated.evaluation.metrics
         # An episode that is played again is no further evidence.
-        returns = np.array(evaluation.distinct)
+        rewards = reward_measures(evaluation.distinct)
         curve = [] if row.run_id is None else self._run.training_curve(row.run_id, row.total_timesteps)
         validation = self._registry.validate(
             row.id,
             curve=curve,
             evaluation=NewEvaluation(
-                episodes=len(returns),
-                mean_reward=float(returns.mean()),
-                std_reward=float(returns.std()),
+                episodes=len(evaluation.distinct),
+                mean_reward=rewards["mean_reward"],
+                std_reward=rewards["std_reward"],
                 mean_episode_length=metrics["mean_length"],
                 seed=evaluated.seed,
                 deterministic=evaluated.deterministic,

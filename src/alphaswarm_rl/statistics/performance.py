@@ -42,6 +42,11 @@ def episode_measures(returns: Array | Sequence[float], lengths: Array | Sequence
         returns: The sum of rewards of each episode.
         lengths: The steps of each.
     """
+    return {**reward_measures(returns), "mean_length": float(np.mean(lengths))}
+
+
+def reward_measures(returns: Array | Sequence[float]) -> dict[str, float]:
+    """Every measure of episodes' returns, by name."""
     rewards = np.asarray(returns)
     return {
         "mean_reward": float(rewards.mean()),
@@ -49,7 +54,6 @@ def episode_measures(returns: Array | Sequence[float], lengths: Array | Sequence
         "min_reward": float(rewards.min()),
         "max_reward": float(rewards.max()),
         "total_reward": float(rewards.sum()),
-        "mean_length": float(np.mean(lengths)),
     }
 
 
