@@ -11,9 +11,11 @@ from alphaswarm_rl.models.rows import NewModel, Scope
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.registered_models import evaluate_model
 from alphaswarm_rl.settings import GatesSettings, RegistrySettings, StoreSettings
-from tests.runtime.conftest import tiny
+from tests.runtime.conftest import ledger, tiny, train
 from tests.runtime.test_resume import halted_run
 from tests.runtime.test_trading import trading
+
+__all__ = ["ledger", "train"]
 
 RANDOM = {"class": "random"}
 NO_EVALUATION = {"evaluation": {"episodes": 0}}

@@ -1,0 +1,3 @@
+from tests.runtime.conftest import ledger, train
+
+__all__ = ["ledger", "train"]
