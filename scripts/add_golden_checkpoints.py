@@ -9,7 +9,7 @@ import numpy as np
 
 from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
-from alphaswarm_rl.inference.inference import Inference
+from alphaswarm_rl.inference.policy_server import PolicyServer
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "checkpoints"
 SMALL = {"net_arch": [4]}
@@ -39,9 +39,9 @@ def main() -> None:
             )
             result = RLRuntime(spec, settings).train()
             shutil.copytree(result.checkpoint, folder)
-            inference = Inference(load_checkpoint(folder), settings)
+            inference = PolicyServer.of(load_checkpoint(folder), settings)
             observations = np.random.default_rng(0).uniform(-1, 1, (20, 4)).round(3).tolist()
-            answers = [inference.answer(observation).action for observation in observations]
+            answers = [inference.answer(observation).actions.tolist() for observation in observations]
         record = {"sha256": result.checkpoint_sha256, "observations": observations, "actions": answers}
         (GOLDEN / f"{name}-1.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
 

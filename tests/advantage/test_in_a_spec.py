@@ -7,7 +7,7 @@ from alphaswarm_rl.advantage.estimators import GAEAdvantage
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.kinds import Agent
-from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
 
 

@@ -157,7 +157,7 @@ def test_encoders_are_refused_there() -> None:
 
 def test_a_run_trains_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
-    from alphaswarm_rl.inference.building import Builder
+    from alphaswarm_rl.inference.builder import Builder
     from alphaswarm_rl.ledger import Ledger
 
     # As on a GPU, which is the one place where it is so by itself.

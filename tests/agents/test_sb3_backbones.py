@@ -207,7 +207,7 @@ def test_a_backbone_of_a_plugin_is_an_encoder_by_its_alias():
 
 
 def test_the_option_names_a_backbone_and_a_run_of_it_is_trained_judged_and_served(settings):
-    from alphaswarm_rl.inference.inference import Inference
+    from alphaswarm_rl.inference.policy_server import PolicyServer
     from alphaswarm_rl.options import effective_spec
     from alphaswarm_rl.runtime import RLRuntime
     from alphaswarm_rl.spec import RLExperimentSpec
@@ -227,5 +227,5 @@ def test_the_option_names_a_backbone_and_a_run_of_it_is_trained_judged_and_serve
     trained = RLRuntime(spec, settings).train()
     judged = RLRuntime.from_run(trained.run_id, settings).evaluate()
     assert judged.metrics["mean_reward"] == trained.metrics["mean_reward"]
-    inference = Inference.open(settings, run=trained.run_id)
-    assert inference.answer([0.0, 0.1, 0.0, -0.1], episode_start=True).action in (0, 1)
+    inference = PolicyServer.of_run(settings, run=trained.run_id)
+    assert inference.answer([0.0, 0.1, 0.0, -0.1], episode_start=True).actions in (0, 1)

@@ -21,7 +21,7 @@ from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage, RewardT
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
 from alphaswarm_rl.envs.trading import TradingComponent
-from alphaswarm_rl.inference.building import lake_of
+from alphaswarm_rl.inference.builder import lake_of
 from alphaswarm_rl.lake.catalog import Lake
 from tests.envs.panels import random_panel
 from tests.lake.bars import append, snapshots

@@ -11,7 +11,7 @@ from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, Componen
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.frozen_policies import FrozenPolicies
-from alphaswarm_rl.inference.memories import memory_from_state, memory_to_state
+from alphaswarm_rl.inference.policy_stream import memory_from_state, memory_to_state
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.runtime import RLRuntime

@@ -8,8 +8,8 @@ import pytest
 import alphaswarm_rl.data_pipelines.synthetic  # noqa: F401
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.building import Builder
-from alphaswarm_rl.inference.inference import Inference
+from alphaswarm_rl.inference.builder import Builder
+from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.spec import RLExperimentSpec
 from tests.runtime.test_resume import halted_run
@@ -67,10 +67,10 @@ def test_a_resumed_run_ends_in_the_same_bytes(settings, policy):
 
 def test_inference_plays_episodes_and_refuses_observations_from_elsewhere(settings):
     result = RLRuntime(spec_of("equal_weight"), settings).train()
-    inference = Inference.open(settings, run=result.run_id)
+    inference = PolicyServer.of_run(settings, run=result.run_id)
     steps = list(inference.roll_out(1))
     assert sum(step["reward"] for step in steps) == pytest.approx(result.metrics["mean_reward"])
-    builder = Builder(inference.spec, seed=0, device="cpu")
+    builder = Builder(inference.policy.spec, seed=0, device="cpu")
     env = builder.build_env("infer", num_envs=1, phase="evaluate", window=Window())
     with pytest.raises(ComponentError, match="not from there"):
-        Inference.open(settings, run=result.run_id).answer(np.zeros(env.single_observation_space.shape))
+        PolicyServer.of_run(settings, run=result.run_id).answer(np.zeros(env.single_observation_space.shape))

@@ -10,7 +10,7 @@ import pytest
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError, RunError
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, load_checkpoint
-from alphaswarm_rl.inference.inference import Inference
+from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.runtime import RLRuntime
 from tests.runtime.conftest import tiny
 
@@ -170,7 +170,7 @@ def test_a_tampered_checkpoint_is_refused_by_every_verb(train, settings, ledger)
     with pytest.raises(CheckpointError, match="changed"):
         runtime.replay(seed=1)
     with pytest.raises(CheckpointError, match="changed"):
-        Inference.open(settings, run=result.run_id)
+        PolicyServer.of_run(settings, run=result.run_id)
 
 
 def test_checkpoints_are_chosen_by_step_by_best_and_by_path(train, settings, ledger):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
-from alphaswarm_rl.inference.inference import Inference
+from alphaswarm_rl.inference.policy_server import PolicyServer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "checkpoints"
 
@@ -15,8 +15,10 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "checkpoints"
 def test_it_still_answers_the_same(settings, record):
     golden = json.loads(record.read_text())
     loaded = load_checkpoint(record.with_suffix(""), expected_sha256=golden["sha256"])
-    inference = Inference(loaded, settings)
-    assert [inference.answer(observation).action for observation in golden["observations"]] == golden["actions"]
+    inference = PolicyServer.of(loaded, settings)
+    assert [inference.answer(observation).actions.tolist() for observation in golden["observations"]] == golden[
+        "actions"
+    ]
 
 
 def test_there_are_golden_checkpoints():

@@ -15,12 +15,12 @@ from pydantic import ValidationError
 from stable_baselines3 import PPO, SAC
 
 from alphaswarm_rl.core.errors import CheckpointError, ModelError
-from alphaswarm_rl.inference.model_loading import load_model
+from alphaswarm_rl.inference.model_import import GivenMetrics, add_model
 from alphaswarm_rl.inference.policy_server import PolicyServer
+from alphaswarm_rl.inference.registered_models import load_model
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewModel
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.importing import GivenMetrics, add_model
 from alphaswarm_rl.runtime.registered_models import evaluate_model
 from tests.runtime.conftest import tiny
 from tests.runtime.test_trading import trading

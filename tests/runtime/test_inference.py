@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl.core.errors import CheckpointError, RunError
-from alphaswarm_rl.inference.building import Builder, load_preprocessing
+from alphaswarm_rl.inference.builder import Builder, load_preprocessing
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
-from alphaswarm_rl.inference.inference import Inference
+from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.settings import InferSettings, Settings
 from tests.runtime.conftest import tiny
@@ -18,7 +18,7 @@ def test_answers_are_the_actions_an_evaluation_takes(train, settings, obs):
 
     trained = train(obs=obs)
     loaded = load_checkpoint(Path(trained.checkpoint))
-    inference = Inference.open(settings, run=trained.run_id)
+    inference = PolicyServer.of_run(settings, run=trained.run_id)
     builder = Builder(tiny(obs=obs), seed=3, device="cpu")
     raw = Builder(tiny(), seed=3, device="cpu").build_env(
         "evaluate", num_envs=1, phase="evaluate", window=tiny().evaluation.window
@@ -31,7 +31,7 @@ def test_answers_are_the_actions_an_evaluation_takes(train, settings, obs):
     for _ in range(60):
         action, _ = learner.predict(seen, None, start, deterministic=True)
         answer = inference.answer(plain[0].tolist(), episode_start=bool(start[0]))
-        assert answer.action == action[0]
+        assert answer.actions == action[0]
         assert answer.checkpoint_sha256 == trained.checkpoint_sha256
         seen, _, terminated, truncated, _ = env.step(action)
         plain, *_ = raw.step(action)
@@ -41,20 +41,20 @@ def test_answers_are_the_actions_an_evaluation_takes(train, settings, obs):
 def test_the_newest_run_answers_by_default(train, settings):
     train()
     newest = train(training={"seed": 9})
-    assert Inference.open(settings).checkpoint.sha256 == newest.checkpoint_sha256
+    assert PolicyServer.of_run(settings).policy.checkpoint.sha256 == newest.checkpoint_sha256
 
 
 def test_a_checkpoint_folder_can_be_named(train, settings):
     first = train()
     train(training={"seed": 9})
     named = Settings(home=settings.home, infer=InferSettings(model_path=first.checkpoint))
-    assert Inference.open(named).checkpoint.sha256 == first.checkpoint_sha256
+    assert PolicyServer.of_run(named).policy.checkpoint.sha256 == first.checkpoint_sha256
 
 
 @pytest.mark.parametrize("observation", [[1, 2], "text", [1, 2, 3, float("nan")], {"a": 1}, [[1, 2, 3, 4]]])
 def test_an_observation_that_does_not_fit_is_explained(train, settings, observation):
     train()
-    inference = Inference.open(settings)
+    inference = PolicyServer.of_run(settings)
     with pytest.raises(RunError, match="observation"):
         inference.answer(observation)
 
@@ -62,8 +62,8 @@ def test_an_observation_that_does_not_fit_is_explained(train, settings, observat
 @pytest.mark.parametrize("observation", [99, 1.5, -1, [3]])
 def test_a_discrete_observation_must_be_in_its_space(train, settings, observation):
     train(env={"class": "gymnasium", "kwargs": {"id": "FrozenLake-v1"}})
-    inference = Inference.open(settings)
-    assert inference.answer(3).action in range(4)
+    inference = PolicyServer.of_run(settings)
+    assert inference.answer(3).actions in range(4)
     with pytest.raises(RunError, match="observation"):
         inference.answer(observation)
 
@@ -71,7 +71,7 @@ def test_a_discrete_observation_must_be_in_its_space(train, settings, observatio
 def test_a_number_too_large_for_its_type_is_refused(train, settings):
     train()
     with pytest.raises(RunError, match="infinity"):
-        Inference.open(settings).answer([1e40, 0, 0, 0])
+        PolicyServer.of_run(settings).answer([1e40, 0, 0, 0])
 
 
 def test_nothing_answers_while_the_kill_switch_is_engaged(train, settings):
@@ -79,14 +79,14 @@ def test_nothing_answers_while_the_kill_switch_is_engaged(train, settings):
     with Ledger.open(settings) as ledger:
         ledger.engage("*", "stop", "tester")
     with pytest.raises(RunError, match="kill switch"):
-        Inference.open(settings)
+        PolicyServer.of_run(settings)
 
 
 def test_without_any_run_there_is_nothing_to_answer_with(settings):
     with pytest.raises(RunError, match="no run has a checkpoint"):
-        Inference.open(settings)
+        PolicyServer.of_run(settings)
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(settings, tmp_path):
     with pytest.raises(CheckpointError, match="is not there"):
-        Inference.open(Settings(home=settings.home, infer=InferSettings(model_path=tmp_path)))
+        PolicyServer.of_run(Settings(home=settings.home, infer=InferSettings(model_path=tmp_path)))

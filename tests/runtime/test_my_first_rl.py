@@ -10,7 +10,7 @@ import pytest
 
 from alphaswarm_rl import Ledger, RLRuntime, Settings, Window
 from alphaswarm_rl.core import catalogue
-from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from tests.cli.calling import call
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl.core.errors import LedgerError, ModelError, OptionError, RunError
-from alphaswarm_rl.inference import served_model
-from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
-from alphaswarm_rl.inference.model_loading import load_model
+from alphaswarm_rl.inference import model_choice
+from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.inference.policy_server import PolicyServer
+from alphaswarm_rl.inference.registered_models import load_model
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewEvaluation, NewModel, Scope
@@ -85,7 +85,7 @@ def judged(registry, row, mean):
 def own_actions(row, settings, observations=SEEN):
     """What the model itself answers, apart from any server."""
     policy = load_model(row, settings)
-    actions = policy.act(observations, policy.stream(), deterministic=True)
+    actions = policy.stream().act(observations, deterministic=True)
     policy.close()
     return actions
 
@@ -369,14 +369,14 @@ def test_a_broken_model_never_replaces_one_that_works(settings, registry, rows, 
     better = judged(registry, rows[1], 200.0)
     folder = Path(better.model_path)
     original = (folder / "state.safetensors").read_bytes()
-    true_act = LoadedPolicy.act
+    true_predict = LoadedPolicy.predict
 
     def acting(self, batch, *arguments, **words):
         if self.checkpoint.sha256 == better.sha256:
             if broken == "no answer":
                 raise RuntimeError("out of memory")
-            return np.full(len(batch), 7)  # CartPole has two actions
-        return true_act(self, batch, *arguments, **words)
+            return np.full(len(batch), 7), None  # CartPole has two actions
+        return true_predict(self, batch, *arguments, **words)
 
     with served(settings, model_id=works.id) as server:
         if broken == "tampered":
@@ -384,7 +384,7 @@ def test_a_broken_model_never_replaces_one_that_works(settings, registry, rows, 
         elif broken == "missing":
             (folder / "state.safetensors").unlink()
         else:
-            monkeypatch.setattr(LoadedPolicy, "act", acting)
+            monkeypatch.setattr(LoadedPolicy, "predict", acting)
         with caplog.at_level(logging.ERROR):
             assert not server.refresh()
             assert not server.refresh()
@@ -403,14 +403,14 @@ def test_a_model_that_fails_its_first_request_gives_the_place_back(settings, reg
         server.answer(SEEN[0])
         assert server.refresh()
         assert server.model.id == better.id
-        true_act = LoadedPolicy.act
+        true_predict = LoadedPolicy.predict
 
         def acting(self, *arguments, **words):
             if self.checkpoint.sha256 == better.sha256:
                 raise RuntimeError("it fails in earnest")
-            return true_act(self, *arguments, **words)
+            return true_predict(self, *arguments, **words)
 
-        monkeypatch.setattr(LoadedPolicy, "act", acting)
+        monkeypatch.setattr(LoadedPolicy, "predict", acting)
         answer = server.answer(SEEN)
         assert answer.model_id == works.id
         np.testing.assert_array_equal(answer.actions, own_actions(works, settings))
@@ -615,7 +615,7 @@ def test_while_a_model_is_loaded_one_that_draws_goes_on_answering(settings, regi
 
     with served(settings, deterministic=False) as server:
         better = judged(registry, rows[1], 200.0)
-        monkeypatch.setattr(served_model, "load_model", slow)
+        monkeypatch.setattr(model_choice, "load_model", slow)
         thread = threading.Thread(target=server.refresh)
         thread.start()
         assert loading.wait(10)
@@ -648,7 +648,7 @@ def test_a_run_may_ask_a_server_that_draws_while_others_wait_for_the_run(setting
             answered.append("run")
 
     run = threading.Thread(target=RLRuntime(tiny(), settings, sinks=[during]).train, daemon=True)
-    server._start_watching()
+    server._start_watching(0.5)
     wait_for(lambda: server.model.id == rows[1].id)
     judged(registry, rows[2], 300.0)
     run.start()

@@ -9,7 +9,7 @@ import pytest
 
 from alphaswarm_rl.core.presets import load_preset, preset_names
 from alphaswarm_rl.core.refs import reference
-from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent
 
 FOLDERS = sorted(entry.name for entry in (files("alphaswarm_rl") / "configs").iterdir() if entry.is_dir())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from tests.runtime.conftest import tiny
 

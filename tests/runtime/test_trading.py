@@ -12,9 +12,9 @@ from alphaswarm_rl.core.errors import CheckpointError, DataError, PartNotHere, R
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.csv import CsvPipeline
 from alphaswarm_rl.data_pipelines.synthetic import SyntheticPipeline
-from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
-from alphaswarm_rl.inference.inference import Inference
+from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.observations.technical_indicators import TechnicalIndicators
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.runtime import RLRuntime, RunFailed
@@ -118,7 +118,7 @@ def test_a_scaler_is_fitted_once_in_training_and_then_only_loaded(settings, monk
     runtime = RLRuntime.from_run(stopped.run_id, settings)
     assert runtime.replay(LATER).status == "completed"
     assert runtime.resume().status == "completed"
-    inference = Inference.open(settings, run=stopped.run_id)
+    inference = PolicyServer.of_run(settings, run=stopped.run_id)
     assert len(list(inference.roll_out(1))) == 64
     inference.close()
 

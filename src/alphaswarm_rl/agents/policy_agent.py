@@ -41,6 +41,10 @@ class PolicyAgent(Agent):
         """Those of its policy."""
         return int(self.config.policy.build().warmup_bars())
 
+    def looks_at_market(self) -> bool:
+        """Whether its policy does."""
+        return bool(self.config.policy.build().looks_at_market)
+
     def build(self, request: AgentRequest) -> Learner:
         """The policy with its counters."""
         from alphaswarm_rl.agents.policy_learner import build_policy_learner

@@ -5,6 +5,8 @@ Nothing here needs torch or Numba until it is called: `backend_numpy` and `backe
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -92,6 +94,8 @@ NUMPY_ARRAYS = NumpyArrays
 
 def resolve_device(name: str) -> str:
     """The device that a setting means on this machine; one that is not there is an error."""
+    if name == "cpu" or (name == "auto" and not _may_have_accelerator()):
+        return "cpu"
     import torch
 
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -100,6 +104,12 @@ def resolve_device(name: str) -> str:
     if not available[name]:
         raise OptionError(f"device {name!r}", "this machine has none that torch can use", "Use --device cpu or auto.")
     return name
+
+
+def _may_have_accelerator() -> bool:
+    """Whether torch is worth asking: it takes a second to load, and Linux shows every accelerator as a file."""
+    files = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
+    return sys.platform != "linux" or any(map(os.path.exists, files))
 
 
 def torch_device(name: str) -> torch.device:

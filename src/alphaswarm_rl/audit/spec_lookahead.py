@@ -11,7 +11,7 @@ from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, p
 from alphaswarm_rl.core.contracts import EnvRequest, TableReader
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.envs.trading import TradingComponent
-from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.spec import RLExperimentSpec
 

@@ -20,7 +20,7 @@ from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.envs.truth.solution import Solution
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
-from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
+from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.policies.runners import RandomRunner
 from alphaswarm_rl.runtime import RLRuntime, RunFailed, RunResult
 from alphaswarm_rl.settings import Settings
@@ -238,7 +238,7 @@ def _one(task: Task, solution: Solution, agent: str, settings: Settings, seed: i
         stream = policy.stream()
 
         def act(observations: Any) -> Any:
-            return policy.act(observations, stream, deterministic=True)
+            return stream.act(observations, deterministic=True)
 
         j, fraction, j_opt, j_base, played = judge(task, solution, act, seed=derived_seed(seed, "truth", task.name))
     return SeedResult(

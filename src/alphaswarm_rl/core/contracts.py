@@ -510,8 +510,15 @@ class TrainedPolicy(Stateful, Protocol):
     Its state is what it remembers of the episodes in progress; the stream of its draws is no part of it.
     """
 
-    observation_space: Space[Any]
-    action_space: Space[Any]
+    @property
+    def observation_space(self) -> AnySpace:
+        """The space of one observation, before any preprocessing."""
+        ...
+
+    @property
+    def action_space(self) -> AnySpace:
+        """The space of one action."""
+        ...
 
     def seed(self, seed: int, env: AnyVectorEnv | None) -> None:
         """Starts the stream of its draws anew, for that environment where there is one."""

@@ -86,6 +86,10 @@ class Agent(RLComponent):
     def check_advantage(self, estimator: BaseAdvantageEstimator) -> None:
         """Raises where a parameter of its own would have no effect beside the estimator that the spec names."""
 
+    def looks_at_market(self) -> bool:
+        """Whether it answers only what its environment shows, and so cannot answer observations alone."""
+        return False
+
     @abc.abstractmethod
     def build(self, request: AgentRequest) -> Learner:
         """The learner itself."""
@@ -99,6 +103,8 @@ class Policy(RLComponent):
     """A rule from observations to actions that learns nothing."""
 
     rl_kind = "policy"
+    #: Whether it reads the market and the accounts of its environment rather than observations.
+    looks_at_market: ClassVar[bool] = False
 
     @abc.abstractmethod
     def build(self, request: PolicyRequest) -> PolicyRunner:

@@ -33,6 +33,11 @@ class ObservationSettings:
     stack_frames: int | None = None
 
     @property
+    def changes_nothing(self) -> bool:
+        """Whether observations are left as they come."""
+        return self.normalize == "none" and self.clip_range is None and self.stack_frames is None
+
+    @property
     def bounds(self) -> tuple[float, float] | None:
         """`clip_range` as lower and upper bound."""
         clip = self.clip_range
@@ -72,11 +77,17 @@ class ObservationTransform:
         self._floats = tuple(name for name, box in boxes.items() if _is_float(box))
         self._moments = {name: Moments(stacked[name].shape) for name in self._floats if settings.normalize != "none"}
         self._frames: dict[str, list[Array]] = {}
+        self._flat = isinstance(space, Box) and len(space.shape) == 1
         spaces = {
             name: self._finished_space(name, stacked[name]) if name in boxes else part for name, part in parts.items()
         }
         #: The space of one observation afterwards.
         self.space: Space[Any] = Dict(spaces) if self._is_dict else spaces[_WHOLE]
+
+    @property
+    def stacked_frames(self) -> int | None:
+        """How many frames follow each other in a flat observation, the oldest first; None where there is but one."""
+        return self._depth if self._depth > 1 and self._flat else None
 
     def apply(self, observations: Any, episode_start: Array, *, learn: bool = False) -> Any:
         """Transforms the next observations of all streams.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
@@ -13,6 +13,7 @@ from alphaswarm_rl.core.contracts import AnyVectorEnv, State
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.envs.observation_transform import ObservationSettings, ObservationTransform
+from alphaswarm_rl.envs.passing import WatchedEnv
 
 Array = np.ndarray[Any, Any]
 
@@ -49,8 +50,7 @@ class PreprocessedEnv(VectorWrapper):
     @property
     def stacked_frames(self) -> int | None:
         """How many frames follow each other in a flat observation, the oldest first; None where there is but one."""
-        frames, raw = self.transform.settings.stack_frames or 1, self.env.single_observation_space
-        return frames if frames > 1 and isinstance(raw, Box) and len(raw.shape) == 1 else None
+        return self.transform.stacked_frames
 
     @property
     def inner_stateful(self) -> bool:
@@ -125,6 +125,13 @@ class PreprocessedEnv(VectorWrapper):
     @property
     def _learns(self) -> bool:
         return self.training and self.transform.settings.normalize == "running"
+
+
+def raw_env(env: AnyVectorEnv) -> AnyVectorEnv:
+    """The environment as it is before anybody watches it and before preprocessing."""
+    while isinstance(env, WatchedEnv | PreprocessedEnv):
+        env = env.env
+    return env
 
 
 def _spread(parts: Any, rows: Array, num_envs: int) -> Any:

@@ -3,6 +3,9 @@
     <models>/<run id>/<step>/state.safetensors    every array
     <models>/<run id>/<step>/checkpoint.json      everything else, with the SHA-256 of the arrays
 
+`checkpoint.json` holds `schema_version`, `timesteps`, `seed`, `spec`, `files` (checksums), `data` (what states have
+beside arrays) and, since schema 2, `policy`: what answering needs, so that no environment is built for it.
+
 The SHA-256 of `checkpoint.json` is the checkpoint's identity; it holds no clock and no run id, so two runs of one seed
 have the same one. Nothing is ever pickled. A folder appears whole or not at all.
 """
@@ -15,16 +18,20 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError
 from alphaswarm_rl.core.run_listener import Checkpoint as Checkpoint
+from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject
+from alphaswarm_rl.spec import RLExperimentSpec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+#: A checkpoint.json of more bytes is none that was ever written.
+_MOST_BYTES = 256 << 20
 _ARRAYS = "state.safetensors"
 _MANIFEST = "checkpoint.json"
 _UNFINISHED = ".unfinished-"
@@ -34,12 +41,26 @@ ADDED = "added-"
 
 @dataclass(frozen=True)
 class LoadedCheckpoint:
-    """A checkpoint that was read and verified."""
+    """A checkpoint that was read and verified.
+
+    Attributes:
+        checkpoint: Where it is.
+        spec: The spec whose training wrote it, as plain data.
+        seed: The run's seed.
+        states: The state of the learner and of everything else that learns or goes on, by name.
+        policy: What answering needs (`policy_plan.PolicyPlan` as JSON); None in schema 1.
+    """
 
     checkpoint: Checkpoint
-    spec: dict[str, Any]
+    spec: JsonObject
     seed: int
     states: dict[str, State]
+    policy: JsonObject | None = None
+
+    @cached_property
+    def trained_spec(self) -> RLExperimentSpec:
+        """The spec whose training wrote it."""
+        return RLExperimentSpec.from_data(self.spec, source=f"checkpoint {self.checkpoint.path}", stored=True)
 
 
 class CheckpointStore:
@@ -53,9 +74,25 @@ class CheckpointStore:
         self.root = root
 
     def save(
-        self, run_id: str, timesteps: int, states: Mapping[str, State], *, spec: Mapping[str, Any], seed: int
+        self,
+        run_id: str,
+        timesteps: int,
+        states: Mapping[str, State],
+        *,
+        spec: JsonMapping,
+        seed: int,
+        policy: JsonMapping | None = None,
     ) -> Checkpoint:
-        """Writes a checkpoint; on any failure nothing of it remains and the older ones are untouched."""
+        """Writes a checkpoint; on any failure nothing of it remains and the older ones are untouched.
+
+        Args:
+            run_id: The run.
+            timesteps: Transitions trained so far.
+            states: What it holds, by name.
+            spec: The spec as plain data.
+            seed: The run's seed.
+            policy: What answering needs; None: the environment must be built to answer.
+        """
         folder = self.root / run_id
         final = folder / f"{timesteps:012d}"
         unfinished = folder / f"{_UNFINISHED}{timesteps:012d}"
@@ -71,6 +108,7 @@ class CheckpointStore:
                 "spec": dict(spec),
                 "files": {_ARRAYS: digest},
                 "data": {name: state.data for name, state in states.items()},
+                "policy": policy,
             }
             text = json.dumps(manifest, sort_keys=True, indent=1)
             _write_synced(unfinished / _MANIFEST, text.encode())
@@ -120,7 +158,10 @@ class CheckpointStore:
 def load_checkpoint(path: Path, *, expected_sha256: str | None = None) -> LoadedCheckpoint:
     """Reads and verifies a checkpoint; one that was changed since it was written is refused."""
     try:
-        text = (path / _MANIFEST).read_bytes()
+        with (path / _MANIFEST).open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise ValueError(f"{_MANIFEST} has more than {_MOST_BYTES} bytes")
         digest = hashlib.sha256(text).hexdigest()
         if expected_sha256 is not None and digest != expected_sha256:
             raise _tampered(path, f"{_MANIFEST} is not the one the ledger recorded")
@@ -153,7 +194,8 @@ def load_checkpoint(path: Path, *, expected_sha256: str | None = None) -> Loaded
         )
         for name, data in manifest["data"].items()
     }
-    return LoadedCheckpoint(Checkpoint(path, digest, manifest["timesteps"]), manifest["spec"], manifest["seed"], states)
+    checkpoint = Checkpoint(path, digest, manifest["timesteps"])
+    return LoadedCheckpoint(checkpoint, manifest["spec"], manifest["seed"], states, manifest.get("policy"))
 
 
 def folder_size(folder: Path) -> int:
@@ -180,7 +222,7 @@ def _write_arrays(path: Path, states: Mapping[str, State]) -> str:
     return _file_sha256(path)
 
 
-def _arrays_in(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
+def _arrays_in(content: bytes) -> dict[str, Array]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 from alphaswarm_rl.core.blas_threads import Threads, blas_threads
@@ -17,7 +18,13 @@ def _torch() -> Threads:
 
 
 @contextmanager
-def cpu_threads(count: int) -> Iterator[None]:
-    """Runs NumPy's and torch's products of matrices on that many threads, and puts the numbers back afterwards."""
-    with blas_threads(count), _torch().of(count):
+def cpu_threads(count: int, *, load_torch: bool = True) -> Iterator[None]:
+    """Runs NumPy's and torch's products of matrices on that many threads, and puts the numbers back afterwards.
+
+    Args:
+        count: How many threads.
+        load_torch: Whether torch is loaded for it; otherwise it counts where somebody has loaded it already.
+    """
+    torch_threads = _torch().of(count) if load_torch or "torch" in sys.modules else nullcontext()
+    with blas_threads(count), torch_threads:
         yield

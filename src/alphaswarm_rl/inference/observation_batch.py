@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from gymnasium import spaces
 
 from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array
 
 
-def as_batch(observations: Any, space: spaces.Space[Any]) -> tuple[Any, bool]:
+def as_batch(observations: object, space: AnySpace) -> tuple[AnyObservation, bool]:
     """A batch of observations, and whether it was one observation alone.
 
     Args:
@@ -42,12 +43,22 @@ def as_batch(observations: Any, space: spaces.Space[Any]) -> tuple[Any, bool]:
     return batch, alone
 
 
-def batch_length(batch: Any) -> int:
+def batch_length(batch: AnyObservation) -> int:
     """How many observations a batch holds."""
-    return len(next(iter(batch.values()))) if isinstance(batch, dict) else len(batch)
+    return len(next(iter(batch.values())) if isinstance(batch, Mapping) else batch)
 
 
-def _mapping(observations: Any, space: spaces.Dict) -> tuple[Any, bool]:
+def as_starts(episode_start: object, batch: AnyObservation) -> Array:
+    """Which observations of a batch begin an episode; None: none does."""
+    starts = np.asarray(False if episode_start is None else episode_start)
+    if starts.dtype != np.bool_ or starts.shape not in ((), (batch_length(batch),)):
+        raise RunError(
+            "episode_start", f"it is {episode_start!r}", "Write true or false, or one of them per observation."
+        )
+    return np.array(np.broadcast_to(starts, (batch_length(batch),)))
+
+
+def _mapping(observations: object, space: spaces.Dict) -> tuple[AnyObservation, bool]:
     if not isinstance(observations, dict) or set(observations) != set(space.spaces):
         raise RunError(
             "the observation", f"a mapping with the keys {sorted(space.spaces)} is needed", "Send such a mapping."
@@ -58,5 +69,5 @@ def _mapping(observations: Any, space: spaces.Dict) -> tuple[Any, bool]:
     return {key: batch for key, (batch, _) in parts.items()}, all(alone for _, alone in parts.values())
 
 
-def _contains(space: spaces.Space[Any], row: np.ndarray[Any, Any]) -> bool:
+def _contains(space: AnySpace, row: Array) -> bool:
     return bool(space.contains(row.item() if row.ndim == 0 else row))

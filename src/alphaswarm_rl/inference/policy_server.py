@@ -1,34 +1,63 @@
-"""Serving the best validated model, and changing to a better one between two requests."""
+"""Answering observations with a trained policy: of a checkpoint, of a run, or of the model that is best now.
+
+`PolicyServer.open` serves registered models and may change to a better one between two requests; `of_run` serves the
+policy of one run as long as it is open.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
-from alphaswarm_rl.core.errors import ModelError, OptionError, RunError
+from alphaswarm_rl.core.errors import OptionError, RunError
 from alphaswarm_rl.core.process_lock import one_at_a_time
-from alphaswarm_rl.inference.halt_look import HaltLook
-from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
-from alphaswarm_rl.inference.model_loading import model_by_id, refuse_unvalidated
-from alphaswarm_rl.inference.observation_batch import as_batch
-from alphaswarm_rl.inference.served_model import Served, ServedModel, as_it_is, as_starts, generators, prepare
-from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.core.types import Array, JsonObject
+from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint, load_checkpoint
+from alphaswarm_rl.inference.kill_switch import KillSwitch
+from alphaswarm_rl.inference.model_choice import ModelChoice, ServedPolicy, acts_deterministically, best_model
+from alphaswarm_rl.inference.observation_batch import as_batch, as_starts
+from alphaswarm_rl.inference.policy import LoadedPolicy
+from alphaswarm_rl.inference.registered_models import model_by_id, refuse_unvalidated
+from alphaswarm_rl.inference.selection import sha256_of_folder
+from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, Scope
 from alphaswarm_rl.settings import Settings
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _log = logging.getLogger(__name__)
 
-#: Seconds that a look for a better model waits for the process's generators: answers draw for moments, runs for long.
-_PATIENCE_S = 0.5
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, made by exactly one policy.
+
+    Attributes:
+        actions: One action where one observation was asked, otherwise one per observation.
+        checkpoint_sha256: Checksum of the checkpoint that answered.
+        model_id: The registered model that answered; None where a run or a checkpoint did.
+    """
+
+    actions: Array
+    checkpoint_sha256: str
+    model_id: int | None = None
+
+    def as_dict(self) -> JsonObject:
+        """The answer as JSON."""
+        model = {} if self.model_id is None else {"model_id": self.model_id}
+        return {"action": self.actions.tolist(), **model, "checkpoint_sha256": self.checkpoint_sha256}
 
 
 class PolicyServer:
-    """Answers observations with a registered model; any number of threads may ask. Made by `open`.
+    """Answers observations with a trained policy; any number of threads may ask. Made by `open`, `of_run`, `of`.
 
     While it watches, a thread looks for a better validated model of the same scope, loads it aside, has it answer a
     sample, and changes to it between two requests. The model before stays until the new one has answered: one that
@@ -37,42 +66,71 @@ class PolicyServer:
     Whoever needs both takes `one_at_a_time` before `_lock`: no thread that waits for a run keeps others from answers.
 
     Args:
-        settings: The device, and where everything is.
-        registry: The registry; the server closes it.
-        ledger: The ledger, for its kill switch; the server closes it.
-        rows: The models of which the first that works answers first.
-        poll_seconds: Seconds between two looks, at the registry and at the kill switch.
-        alias: The alias to follow; None follows the best of the model's scope.
-        deterministic: Whether it acts without drawing; None: as each model's spec evaluates.
-        frames: Data frames for the data pipeline `frame`, by name.
+        served: What answers first.
+        choice: Finds the model that should answer later; None: what answers first answers always.
+        kill_switch: Refuses answers while it is engaged; None: nobody looks at it.
+        close: Frees what else was opened.
     """
 
     def __init__(
         self,
-        settings: Settings,
-        registry: ModelRegistry,
-        ledger: Ledger,
-        rows: Sequence[ModelRow],
+        served: ServedPolicy,
         *,
-        poll_seconds: float = 0.5,
-        alias: str | None = None,
-        deterministic: bool | None = True,
-        frames: Mapping[str, Any] | None = None,
+        choice: ModelChoice | None = None,
+        kill_switch: KillSwitch | None = None,
+        close: ExitStack | None = None,
     ) -> None:
-        self._settings, self._registry, self._alias, self._frames = settings, registry, alias, frames
-        self._deterministic = deterministic
-        self._ledger, self._poll_seconds = ledger, poll_seconds
-        self._halts = HaltLook(ledger, poll_seconds)
+        self._current = served
+        self._previous: ServedPolicy | None = None
+        self._choice, self._kill_switch, self._opened = choice, kill_switch, close
         self._lock = threading.Lock()
-        #: Models that could not be loaded or did not answer, as they were then.
-        self._broken: dict[int, tuple[Any, ...]] = {}
-        self._said: dict[str, str] = {}
         self._looking = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._previous: ServedModel | None = None
-        self._current = self._first_that_works(rows)
-        self.scope = self._current.row.scope
+
+    @classmethod
+    def of(
+        cls,
+        loaded: LoadedCheckpoint,
+        settings: Settings,
+        *,
+        deterministic: bool | None = True,
+        frames: Mapping[str, pd.DataFrame] | None = None,
+    ) -> PolicyServer:
+        """Serves a checkpoint that was loaded; the kill switch is the caller's to look at.
+
+        Args:
+            loaded: The verified checkpoint.
+            settings: The device.
+            deterministic: Whether it acts without drawing; None: as its spec evaluates.
+            frames: Data frames for the data pipeline `frame`, by name.
+        """
+        return cls(_serve(loaded, settings, deterministic, frames))
+
+    @classmethod
+    def of_run(
+        cls,
+        settings: Settings,
+        *,
+        run: str | None = None,
+        deterministic: bool | None = True,
+        poll_seconds: float = 0.5,
+        frames: Mapping[str, pd.DataFrame] | None = None,
+    ) -> PolicyServer:
+        """Serves the policy of a run, of the settings' model path, or of the newest run that has a checkpoint.
+
+        Args:
+            settings: Where runs are, and on what device the policy runs.
+            run: The run; None: the model path or the newest.
+            deterministic: Whether it acts without drawing; None: as its spec evaluates.
+            poll_seconds: Seconds between two looks at the kill switch.
+            frames: Data frames for the data pipeline `frame`, by name.
+        """
+        with ExitStack() as undo:
+            ledger = undo.enter_context(Ledger.open(settings))
+            ledger.refuse_if_halted()
+            served = _serve(_run_checkpoint(ledger, settings, run), settings, deterministic, frames)
+            return cls(served, kill_switch=KillSwitch(ledger, poll_seconds), close=undo.pop_all())
 
     @classmethod
     def open(
@@ -87,7 +145,7 @@ class PolicyServer:
         poll_seconds: float = 0.5,
         unvalidated: bool = False,
         deterministic: bool | None = True,
-        frames: Mapping[str, Any] | None = None,
+        frames: Mapping[str, pd.DataFrame] | None = None,
     ) -> PolicyServer:
         """Serves one model, what an alias means, or the best validated model.
 
@@ -121,30 +179,27 @@ class PolicyServer:
                 rows = [registry.by_alias(alias, scope)]
                 refuse_unvalidated(registry, rows[0])
             else:
-                rows = registry.list(validated=True, scope=_best(registry, scope, env_id).scope)
-            server = cls(
-                settings,
-                registry,
-                ledger,
-                rows,
-                poll_seconds=poll_seconds,
-                alias=alias,
-                deterministic=deterministic,
-                frames=frames,
-            )
-            undo.pop_all()
+                rows = registry.list(validated=True, scope=best_model(registry, scope, env_id).scope)
+            choice = ModelChoice(settings, registry, alias=alias, deterministic=deterministic, frames=frames)
+            kill_switch = KillSwitch(ledger, poll_seconds)
+            server = cls(choice.first(rows), choice=choice, kill_switch=kill_switch, close=undo.pop_all())
         if watch:
-            server._start_watching()
+            server._start_watching(poll_seconds)
         return server
 
     @property
     def model(self) -> ModelRow:
-        """The model that answers now."""
-        return self._current.row
+        """The registered model that answers now."""
+        return self._current.model
+
+    @property
+    def scope(self) -> Scope:
+        """The models that may answer."""
+        return self._current.policy.scope if self._current.row is None else self._current.row.scope
 
     @property
     def policy(self) -> LoadedPolicy:
-        """Its policy."""
+        """The policy that answers now."""
         return self._current.policy
 
     @property
@@ -152,7 +207,9 @@ class PolicyServer:
         """Whether it acts without drawing."""
         return self._current.deterministic
 
-    def answer(self, observations: Any, *, client: str | None = None, episode_start: Any = None) -> Served:
+    def answer(
+        self, observations: object, *, client: str | None = None, episode_start: bool | Array | None = None
+    ) -> Answer:
         """The action for an observation as it comes from the environment, or the actions for a batch of them.
 
         Args:
@@ -161,10 +218,12 @@ class PolicyServer:
             episode_start: Whether an episode begins here, for all or for each observation.
         """
         while True:
-            self._halts.look()
+            if self._kill_switch is not None:
+                self._kill_switch.check()
             draws = self._draws()
             with one_at_a_time if draws else nullcontext(), self._lock:
-                self._halts.refuse()
+                if self._kill_switch is not None:
+                    self._kill_switch.refuse()
                 if draws or not self._draws():  # otherwise it changed meanwhile to a model that draws
                     return self._answer(observations, client, episode_start)
 
@@ -173,10 +232,12 @@ class PolicyServer:
         models = (self._current, self._previous)
         return any(model is not None and not model.deterministic for model in models)
 
-    def _answer(self, observations: Any, client: str | None, episode_start: Any) -> Served:
+    def _answer(self, observations: object, client: str | None, episode_start: bool | Array | None) -> Answer:
         batch, alone = as_batch(observations, self._current.policy.observation_space)
+        if not alone and self._current.row is None:
+            raise RunError("the observation", "it is a batch of them", "Send one at a time.")
         starts = as_starts(episode_start, batch)
-        # A client's own mistake is told before the model is asked: it says nothing about the model.
+        # A client's own mistake is reported before the model is asked: it says nothing about the model.
         self._current.stream(client)
         try:
             actions = self._current.ask(batch, client, starts)
@@ -190,7 +251,13 @@ class PolicyServer:
             self._release_previous()
         row = self._current.row
         sha256 = self._current.policy.checkpoint.sha256
-        return Served(actions[0] if alone else actions, row.id, sha256)
+        return Answer(actions[0] if alone else actions, sha256, None if row is None else row.id)
+
+    def roll_out(self, episodes: int, *, env_id: str | None = None) -> Iterator[JsonObject]:
+        """Plays episodes with the policy that answers now, one line per step; see `LoadedPolicy.roll_out`."""
+        row = self._current.row
+        for line in self.policy.roll_out(episodes, env_id=env_id, deterministic=self.deterministic):
+            yield line if row is None else {**line, "model_id": row.id}
 
     def forget(self, client: str) -> None:
         """Forgets what a client asked; a server whose clients come and go calls it when one is gone."""
@@ -205,73 +272,13 @@ class PolicyServer:
         While a run trains in this process nothing changes: both draw from the process's generators.
         """
         with self._looking:
-            for row in self._candidates():
-                if (row.id, row.sha256) == (self._current.row.id, self._current.row.sha256):
-                    self._said.pop("alone", None)
-                    return False
-                if self._broken.get(row.id) == as_it_is(row):
-                    continue
-                with generators(_PATIENCE_S) as ours:
-                    if not ours:
-                        return False
-                try:
-                    model = self._prepare(row, patience=_PATIENCE_S)
-                except Exception as error:  # noqa: BLE001  whatever is wrong with it, the one that works goes on
-                    self._mark_broken(row, error)
-                    continue
-                if model is None:
-                    return False
-                self._change_to(model)
-                return True
-            if self._alias is None:
-                self._say_once(
-                    "alone",
-                    f"model {self._current.row.id} is no longer a validated one, and no other model of {self.scope} "
-                    "can stand in: it goes on answering",
-                )
-            return False
+            model = None if self._choice is None else self._choice.other_than(self._current)
+            if model is None:
+                return False
+            self._change_to(model)
+            return True
 
-    def _candidates(self) -> list[ModelRow]:
-        """The models that should answer, the first one first; beyond the broken ones, two are enough."""
-        if self._alias is None:
-            return self._registry.list(validated=True, scope=self.scope, top_n=len(self._broken) + 2)
-        # Somebody chose the model of an alias: nobody else's choice stands in for it.
-        try:
-            row = self._registry.by_alias(self._alias, self.scope)
-            refuse_unvalidated(self._registry, row)
-        except ModelError as error:
-            self._say_once(
-                "alias",
-                f"alias {self._alias!r} names no validated model, and model {self._current.row.id} goes on answering: "
-                f"{error}",
-            )
-            return []
-        self._said.pop("alias", None)
-        return [row]
-
-    def _first_that_works(self, rows: Sequence[ModelRow]) -> ServedModel:
-        """The first that loads and answers; where none does, the error of the first."""
-        errors: list[Exception] = []
-        for row, following in zip(rows, [*rows[1:], None], strict=True):
-            try:
-                model = self._prepare(row, patience=-1)
-            except OptionError:  # of the settings, whatever the model
-                raise
-            except Exception as error:  # noqa: BLE001  whatever is wrong with it, another may work
-                errors.append(error)
-                self._broken[row.id] = as_it_is(row)
-                if following is not None:
-                    message = "model %d cannot answer, and model %d is tried instead: %s: %s"
-                    _log.error(message, row.id, following.id, type(error).__name__, error)
-            else:
-                assert model is not None
-                return model
-        raise errors[0]
-
-    def _prepare(self, row: ModelRow, *, patience: float) -> ServedModel | None:
-        return prepare(row, self._settings, frames=self._frames, deterministic=self._deterministic, patience=patience)
-
-    def _change_to(self, model: ServedModel) -> None:
+    def _change_to(self, model: ServedPolicy) -> None:
         with self._lock:
             before = self._current
             if before.answered or self._previous is None:
@@ -280,48 +287,36 @@ class PolicyServer:
             else:  # it was there too briefly to show that it can answer
                 before.policy.close()
             self._current = model
-            self._said.pop("alone", None)
-        _log.info("model %d answers from now on, instead of model %d", model.row.id, before.row.id)
+        _log.info("model %d answers from now on, instead of model %d", model.model.id, before.model.id)
 
     def _go_back(self, error: Exception) -> None:
         assert self._previous is not None
+        assert self._choice is not None
         failed, self._current, self._previous = self._current, self._previous, None
-        self._mark_broken(failed.row, error)
+        self._choice.mark_broken(failed.model, error, instead=self._current.model)
         failed.policy.close()
-
-    def _mark_broken(self, row: ModelRow, error: Exception) -> None:
-        self._broken[row.id] = as_it_is(row)
-        _log.error(
-            "model %d cannot answer, and model %d goes on: %s: %s",
-            row.id,
-            self._current.row.id,
-            type(error).__name__,
-            error,
-        )
 
     def _release_previous(self) -> None:
         if self._previous is not None:
             self._previous.policy.close()
             self._previous = None
 
-    def _start_watching(self) -> None:
+    def _start_watching(self, seconds: float) -> None:
+        choice, kill_switch = self._choice, self._kill_switch
+        assert choice is not None
+        assert kill_switch is not None
+
         def watch() -> None:
-            while not self._stop.wait(self._poll_seconds):
-                self._halts.look()
+            while not self._stop.wait(seconds):
+                kill_switch.check()
                 try:
                     self.refresh()
-                    self._said.pop("registry", None)
+                    choice.log_once("registry", None)
                 except Exception as error:  # noqa: BLE001  whoever asks is answered all the same
-                    self._say_once("registry", f"the registry cannot be looked at: {type(error).__name__}: {error}")
+                    choice.log_once("registry", f"the registry cannot be looked at: {type(error).__name__}: {error}")
 
         self._thread = threading.Thread(target=watch, name="alphaswarm-rl-watch", daemon=True)
         self._thread.start()
-
-    def _say_once(self, about: str, message: str) -> None:
-        """An error in the log; not again and again while nothing changes."""
-        if self._said.get(about) != message:
-            self._said[about] = message
-            _log.error("%s", message)
 
     def close(self) -> None:
         """Stops watching and frees everything."""
@@ -331,8 +326,8 @@ class PolicyServer:
         with self._lock:
             self._release_previous()
             self._current.policy.close()
-        self._registry.close()
-        self._ledger.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -343,13 +338,29 @@ class PolicyServer:
         self.close()
 
 
-def _best(registry: ModelRegistry, scope: Scope | None, env_id: str | None) -> ModelRow:
-    row = registry.best(scope, env_id=env_id)
-    if row is None:
-        of = f" of {scope or env_id}" if scope is not None or env_id is not None else ""
-        raise ModelError(
-            f"the best model{of}",
-            "no model has passed its latest validation",
-            "See which there are, and why they failed: rl models list, rl models show ID.",
-        )
-    return row
+def _serve(
+    loaded: LoadedCheckpoint,
+    settings: Settings,
+    deterministic: bool | None,
+    frames: Mapping[str, pd.DataFrame] | None,
+) -> ServedPolicy:
+    policy = LoadedPolicy(loaded, settings, frames=frames)
+    policy.build()
+    return ServedPolicy(policy, acts_deterministically(policy, deterministic))
+
+
+def _run_checkpoint(ledger: Ledger, settings: Settings, run: str | None) -> LoadedCheckpoint:
+    if run is None and settings.infer.model_path is not None:
+        path = settings.infer.model_path.expanduser()
+        return load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
+    row = _newest(ledger) if run is None else ledger.run(run)
+    if row.checkpoint is None or row.removed_at is not None:
+        raise RunError(f"run {row.id}", "it has no checkpoint", "Use a run that trained and was not removed.")
+    return load_checkpoint(Path(row.checkpoint), expected_sha256=row.checkpoint_sha256)
+
+
+def _newest(ledger: Ledger) -> RunRow:
+    for run in ledger.runs(target="train", limit=None):
+        if run.checkpoint is not None:
+            return run
+    raise RunError("inference", "no run has a checkpoint yet", "Train one: rl train SPEC.")

@@ -13,11 +13,11 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.runs import PRUNED, RESUMABLE
 from alphaswarm_rl.spec import RLExperimentSpec
 
-#: What a stored run is wanted for.
+#: What a stored run is used for.
 Verb = Literal["resume", "evaluate", "replay"]
 
 #: The parts of a spec that a policy depends on.
-_OF_THE_POLICY = ("env", "obs", "observation", "action", "agent")
+_POLICY_FIELDS = ("env", "obs", "observation", "action", "agent")
 
 
 @dataclass(frozen=True)
@@ -27,25 +27,25 @@ class Selection:
     Attributes:
         ledger: Where runs are looked up.
         store: Where checkpoints lie.
-        spec: The spec whose policy is wanted.
+        spec: The spec whose policy it is.
     """
 
     ledger: Ledger
     store: CheckpointStore
     spec: RLExperimentSpec
 
-    def load(self, run: RunRow | None, wanted: str | int | None, *, verb: str) -> LoadedCheckpoint | None:
+    def load(self, run: RunRow | None, choice: str | int | None, *, verb: str) -> LoadedCheckpoint | None:
         """The checkpoint, verified; None where the agent learns nothing and none is named.
 
         Args:
             run: The run whose checkpoint it is; None leaves only a folder.
-            wanted: `best`, a step, or a folder; None is the run's last.
-            verb: What it is wanted for.
+            choice: `best`, a step, or a folder; None is the run's last.
+            verb: What it is used for.
         """
-        if isinstance(wanted, str) and wanted != "best" and not wanted.isdigit():
-            path = Path(wanted)
-            return self._of_this_policy(load_checkpoint(path, expected_sha256=sha256_of_folder(self.ledger, path)))
-        if wanted is None and (run is None or run.checkpoint is None) and not self._must_be_trained():
+        if isinstance(choice, str) and choice != "best" and not choice.isdigit():
+            path = Path(choice)
+            return self._refuse_other_policy(load_checkpoint(path, expected_sha256=sha256_of_folder(self.ledger, path)))
+        if choice is None and (run is None or run.checkpoint is None) and not self._must_be_trained():
             return None
         if run is None:
             raise RunError(
@@ -53,19 +53,19 @@ class Selection:
                 f"{verb} needs a trained policy",
                 "Name a run, or a checkpoint folder with --checkpoint.",
             )
-        if wanted is None:
+        if choice is None:
             return self._last(run)
         trained = self._trained(run)
         _refuse_removed(trained)
-        return self._best(trained) if wanted == "best" else self._step(trained, int(wanted))
+        return self._best(trained) if choice == "best" else self._step(trained, int(choice))
 
     def _must_be_trained(self) -> bool:
         assert self.spec.agent is not None
         return bool(self.spec.agent.build().trains)
 
-    def _of_this_policy(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
-        theirs = trained_by(loaded)
-        differing = [name for name in _OF_THE_POLICY if getattr(theirs, name) != getattr(self.spec, name)]
+    def _refuse_other_policy(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
+        trained = loaded.trained_spec
+        differing = [name for name in _POLICY_FIELDS if getattr(trained, name) != getattr(self.spec, name)]
         if differing:
             raise CheckpointError(
                 f"checkpoint {str(loaded.checkpoint.path)!r}",
@@ -103,18 +103,13 @@ class Selection:
         return run
 
 
-def trained_by(loaded: LoadedCheckpoint) -> RLExperimentSpec:
-    """The spec whose training wrote a checkpoint."""
-    return RLExperimentSpec.from_data(loaded.spec, source=f"checkpoint {loaded.checkpoint.path}", stored=True)
-
-
 def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
     """The checksum that the ledger holds of one of a run's checkpoints; one it does not know is refused."""
-    wanted = path.resolve()
-    if run.checkpoint is not None and Path(run.checkpoint).resolve() == wanted and run.checkpoint_sha256 is not None:
+    folder = path.resolve()
+    if run.checkpoint is not None and Path(run.checkpoint).resolve() == folder and run.checkpoint_sha256 is not None:
         return run.checkpoint_sha256
-    told = [event.payload for event in ledger.events(run.id) if event.stage == "train.checkpoint"]
-    found = next((item["sha256"] for item in reversed(told) if Path(item["path"]).resolve() == wanted), None)
+    saved = [event.payload for event in ledger.events(run.id) if event.stage == "train.checkpoint"]
+    found = next((item["sha256"] for item in reversed(saved) if Path(item["path"]).resolve() == folder), None)
     if found is None:
         raise CheckpointError(
             f"checkpoint {str(path)!r}", f"the ledger has no record of it in run {run.id}", "Use another checkpoint."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from alphaswarm_rl.audit.lookahead import Finding
 from alphaswarm_rl.audit.spec_lookahead import audit_spec
-from alphaswarm_rl.inference.building import lake_of
+from alphaswarm_rl.inference.builder import lake_of
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.operations.references import spec_of
 from alphaswarm_rl.settings import Settings

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.operations.events import Listener, Notice, ignore
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.inference.policy_server import PolicyServer
 
 #: How many wrong lines are named at the end.
 _SHOWN = 5
@@ -117,7 +119,7 @@ def infer(
     """
     _refuse_two_policies(request)
     _refuse_pointless(request)
-    return (_serve if request.of_registry else _answer_as_run)(settings, request, lines, listen)
+    return (_serve_model if request.of_registry else _serve_run)(settings, request, lines, listen)
 
 
 def _refuse_two_policies(request: InferRequest) -> None:
@@ -164,27 +166,14 @@ def _refuse_pointless(request: InferRequest) -> None:
             raise OptionError(f"option {flag}", why, remedy)
 
 
-def _answer_as_run(
-    settings: Settings, request: InferRequest, lines: Iterable[str], listen: Listener
-) -> Iterator[Answer]:
-    from alphaswarm_rl.inference.inference import Inference
+def _serve_run(settings: Settings, request: InferRequest, lines: Iterable[str], listen: Listener) -> Iterator[Answer]:
+    from alphaswarm_rl.inference.policy_server import PolicyServer
 
-    with closing(Inference.open(settings, run=request.run)) as inference:
-        as_evaluated = inference.spec.evaluation.deterministic
-        inference.deterministic = as_evaluated if request.deterministic is None else request.deterministic
-        if request.episodes is not None:
-            for step in inference.roll_out(request.episodes, env_id=request.env_id):
-                yield PlayedStep(**step)
-            return
-
-        def answer(observation: object, starts: bool) -> Answered:
-            found = inference.answer(observation, episode_start=starts)
-            return Answered(found.action, None, found.checkpoint_sha256)
-
-        yield from _answer_lines(answer, lines, listen)
+    with PolicyServer.of_run(settings, run=request.run, deterministic=request.deterministic) as server:
+        yield from _answers(server, request, lines, listen, env_id=request.env_id)
 
 
-def _serve(settings: Settings, request: InferRequest, lines: Iterable[str], listen: Listener) -> Iterator[Answer]:
+def _serve_model(settings: Settings, request: InferRequest, lines: Iterable[str], listen: Listener) -> Iterator[Answer]:
     from alphaswarm_rl.inference.policy_server import PolicyServer
     from alphaswarm_rl.models.registry import ModelRegistry
 
@@ -203,16 +192,23 @@ def _serve(settings: Settings, request: InferRequest, lines: Iterable[str], list
         deterministic=request.deterministic,
     ) as server:
         listen(Notice(f"model {server.model.id} answers, of scope {server.scope}"))
-        if request.episodes is not None:
-            for step in server.policy.roll_out(request.episodes, deterministic=server.deterministic):
-                yield PlayedStep(**step, model_id=server.model.id)
-            return
+        yield from _answers(server, request, lines, listen, env_id=None)
 
-        def answer(observation: object, starts: bool) -> Answered:
-            found = server.answer(observation, client=_CLIENT, episode_start=starts)
-            return Answered(found.actions.tolist(), found.model_id, found.checkpoint_sha256)
 
-        yield from _answer_lines(answer, lines, listen)
+def _answers(
+    server: PolicyServer, request: InferRequest, lines: Iterable[str], listen: Listener, *, env_id: str | None
+) -> Iterator[Answer]:
+    """The steps of the episodes that are played, or an answer for each line."""
+    if request.episodes is not None:
+        for step in server.roll_out(request.episodes, env_id=env_id):
+            yield PlayedStep(**step)
+        return
+
+    def answer(observation: object, starts: bool) -> Answered:
+        found = server.answer(observation, client=_CLIENT, episode_start=starts)
+        return Answered(found.actions.tolist(), found.model_id, found.checkpoint_sha256)
+
+    yield from _answer_lines(answer, lines, listen)
 
 
 def _answer_lines(

@@ -19,14 +19,14 @@ from pydantic import ValidationError
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.model import explain
 from alphaswarm_rl.inference.checkpoints import CheckpointStore
-from alphaswarm_rl.inference.model_loading import load_model, model_by_id
+from alphaswarm_rl.inference.model_import import GivenMetrics, add_model
+from alphaswarm_rl.inference.registered_models import load_model, model_by_id
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.models import ModelRegistry, ModelRow, PromotionRow, Scope, ValidationRow
 from alphaswarm_rl.models.rows import Status as Status
 from alphaswarm_rl.operations.models import RegisteredModel
 from alphaswarm_rl.operations.operation import operation
-from alphaswarm_rl.runtime.importing import GivenMetrics, add_model
 from alphaswarm_rl.runtime.registered_models import delete_released
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import load_spec

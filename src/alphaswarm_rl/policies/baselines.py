@@ -29,6 +29,7 @@ class _MarketPolicy(Policy):
 
     rl_category = "baseline"
     rl_tags = ("baseline", "market")
+    looks_at_market = True
 
     def allocation(self) -> Allocation:
         """The rule for target weights."""

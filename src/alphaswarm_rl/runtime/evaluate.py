@@ -16,9 +16,9 @@ from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonObject
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.building import Builder, load_preprocessing, training_windows
+from alphaswarm_rl.inference.builder import Builder, load_preprocessing, training_windows
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
-from alphaswarm_rl.inference.selection import Selection, trained_by, trainer_of
+from alphaswarm_rl.inference.selection import Selection, trainer_of
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.recording.run_recorder import RunRecorder
 from alphaswarm_rl.runtime.fingerprints import component_drift
@@ -152,7 +152,7 @@ def _version(ledger: Ledger, spec: RLExperimentSpec, parent: RunRow | None, *, s
 
 def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCheckpoint | None) -> None:
     spec = run.spec
-    training = spec.training if loaded is None else trained_by(loaded).training
+    training = spec.training if loaded is None else loaded.trained_spec.training
     plan = EvaluationPlan(
         phase="replay" if run.row.target == "replay" else "evaluate",
         window=arguments.window or spec.evaluation.window,
@@ -193,7 +193,7 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
 
 def _trained_on(run: Run, loaded: LoadedCheckpoint) -> TrainedOn | None:
     """The training behind a checkpoint; None where nobody knows it, or where its spec has other data."""
-    trainer, trained = trainer_of(run.ledger, loaded.checkpoint.path), trained_by(loaded)
+    trainer, trained = trainer_of(run.ledger, loaded.checkpoint.path), loaded.trained_spec
     if trainer is None or (trained.data_pipeline, trained.universe) != (run.spec.data_pipeline, run.spec.universe):
         return None
     return TrainedOn(trainer, trained.training.window)

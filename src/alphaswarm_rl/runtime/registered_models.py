@@ -9,7 +9,7 @@ from alphaswarm_rl.core.errors import ModelError, OptionError
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore, load_checkpoint
-from alphaswarm_rl.inference.selection import trained_by, trainer_of
+from alphaswarm_rl.inference.selection import trainer_of
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.registry import ModelRegistry
@@ -83,7 +83,7 @@ def _runtime_of(row: ModelRow, settings: Settings, overrides: JsonMapping | None
         trainer = trainer_of(ledger, row.path)
     if trainer is not None:
         return RLRuntime.from_run(trainer.id, settings, overrides=overrides)
-    return RLRuntime(trained_by(load_checkpoint(row.path, expected_sha256=row.sha256)), settings, overrides=overrides)
+    return RLRuntime(load_checkpoint(row.path, expected_sha256=row.sha256).trained_spec, settings, overrides=overrides)
 
 
 def delete_released(

@@ -17,7 +17,7 @@ from alphaswarm_rl.core.contracts import OpenStore
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.run_listener import Event, RunFacts, RunListener
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
-from alphaswarm_rl.inference.building import Builder, lake_of
+from alphaswarm_rl.inference.builder import Builder, lake_of
 from alphaswarm_rl.inference.frozen_policies import FrozenPolicies
 from alphaswarm_rl.lake.tables import KINDS, identifier
 from alphaswarm_rl.ledger import Ledger, RunRow

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from alphaswarm_rl.core.run_listener import Checkpoint, Episode, Evaluation
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.core.types import EvaluationPhase, JsonObject
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.building import Builder, is_stateful, load_preprocessing, preprocessing_state
+from alphaswarm_rl.inference.builder import Builder, is_stateful, load_preprocessing, preprocessing_state
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.run_recorder import RunRecorder, records_training
@@ -228,7 +229,12 @@ class TrainingSession:
             # First the steps: a checkpoint whose steps are not on disk could not be resumed from.
             self.recorder.checkpoint()
             checkpoint = self.checkpoint = self.store.save(
-                run.id, self.learner.timesteps, self.states(), spec=run.spec.as_data(), seed=self.builder.seed
+                run.id,
+                self.learner.timesteps,
+                self.states(),
+                spec=run.spec.as_data(),
+                seed=self.builder.seed,
+                policy=self._policy_plan,
             )
         self.flush_episodes()
         run.update(
@@ -244,6 +250,12 @@ class TrainingSession:
             for listener in run.listeners:
                 listener.on_pruned(pruned)
         return checkpoint
+
+    @cached_property
+    def _policy_plan(self) -> JsonObject | None:
+        """What answering with the agent needs, beside what it learns: the same in every checkpoint of the run."""
+        remembers = bool(getattr(self.learner, "remembers", False))
+        return self.builder.policy_plan(self.env.env, self.run.spec.training.window, remembers=remembers).to_json()
 
     def _held_checkpoints(self) -> list[Path]:
         folder = self.store.root / self.run.id

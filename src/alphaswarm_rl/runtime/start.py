@@ -14,7 +14,7 @@ from alphaswarm_rl.core.run_listener import Checkpoint
 from alphaswarm_rl.core.seeding import LARGEST_SEED
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.building import Builder
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.runtime.fingerprints import component_drift, machine_fingerprint, spec_code_fingerprint
 from alphaswarm_rl.runtime.run import Run, RunSetup, Verb

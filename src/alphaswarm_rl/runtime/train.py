@@ -6,7 +6,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import RunError
-from alphaswarm_rl.inference.building import Builder, training_windows
+from alphaswarm_rl.inference.builder import Builder, training_windows
 from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.inference.selection import recorded_sha256
 from alphaswarm_rl.ledger import Ledger, RunRow

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
-from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
-from alphaswarm_rl.inference.selection import trained_by
+from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, Scope
 from alphaswarm_rl.settings import Settings
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def load_model(row: ModelRow, settings: Settings, *, frames: Mapping[str, Any] | None = None) -> LoadedPolicy:
+
+def load_model(row: ModelRow, settings: Settings, *, frames: Mapping[str, pd.DataFrame] | None = None) -> LoadedPolicy:
     """The policy of a registered model; one whose file is not what its row says is refused.
 
     Args:
@@ -37,7 +39,7 @@ def load_model(row: ModelRow, settings: Settings, *, frames: Mapping[str, Any] |
             "Import its weights: rl models add PATH METRICS --spec SPEC.",
         )
     loaded = load_checkpoint(row.path, expected_sha256=row.sha256)
-    agent = trained_by(loaded).agent
+    agent = loaded.trained_spec.agent
     assert agent is not None
     if agent.name != row.algorithm.lower():
         raise ModelError(
@@ -66,8 +68,8 @@ def _differing(found: Scope, registered: Scope) -> list[str]:
         "action_signature": "action space",
     }
     return [
-        said
-        for name, said in names.items()
+        text
+        for name, text in names.items()
         if getattr(registered, name) is not None and getattr(registered, name) != getattr(found, name)
     ]
 

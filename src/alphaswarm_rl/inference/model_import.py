@@ -15,9 +15,9 @@ from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.process_lock import one_at_a_time
-from alphaswarm_rl.inference.building import Builder, lake_of
+from alphaswarm_rl.inference.builder import Builder, lake_of
 from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore, load_checkpoint
-from alphaswarm_rl.inference.loaded_policy import LoadedPolicy
+from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.inference.selection import sha256_of_folder, trainer_of
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
@@ -183,6 +183,7 @@ def import_zip(path: Path, spec: RLExperimentSpec, settings: Settings, *, timest
         learner = builder.build_learner(env, training=False)
         assert isinstance(learner, SB3Learner)
         states = {"learner": state_from_zip(path, learner, timesteps=timesteps)}
+        plan = builder.policy_plan(env, spec.evaluation.window, remembers=False)
     if builder.data is not None:
         states["data"] = builder.data.fitted
     # Named by what it is made of: the same zip under the same spec is the same checkpoint.
@@ -190,4 +191,4 @@ def import_zip(path: Path, spec: RLExperimentSpec, settings: Settings, *, timest
         content = hashlib.file_digest(file, "sha256").hexdigest()
     name = ADDED + hashlib.sha256(f"{content} {spec.spec_hash}".encode()).hexdigest()[:12]
     store = CheckpointStore(settings.models_path)
-    return store.save(name, timesteps, states, spec=spec.as_data(), seed=spec.seed).path
+    return store.save(name, timesteps, states, spec=spec.as_data(), seed=spec.seed, policy=plan.to_json()).path

@@ -27,8 +27,8 @@ from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.envs.trading_plan import TradingPlan
-from alphaswarm_rl.inference.frozen_refs import frozen_refs
 from alphaswarm_rl.inference.market_data import MarketData
+from alphaswarm_rl.inference.policy_plan import PolicyPlan, make_plan, refuse_hindsight
 from alphaswarm_rl.ledger import RunRow
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
@@ -77,16 +77,17 @@ class Builder:
         self.data = None
         if spec.data_pipeline is not None:
             self.data = self._market_data(spec.data_pipeline, root, frames or {}, lake)
-        named = frozen_refs(spec)
         self._load_policy = frozen
-        self._frozen: tuple[FoundPolicy, ...] = () if frozen is None else tuple(map(frozen.find, named))
+        self._frozen: tuple[FoundPolicy, ...] = () if frozen is None else frozen.named_in(spec)
         for found in self._frozen:
-            self._see_as_in_the_training_of(found)
+            # Data are scaled by what the trained policy's scalers learnt, where they are of the same pipeline.
+            if self.data is not None and found.spec.data_pipeline == spec.data_pipeline:
+                self.restore_data(found.loaded.states)
 
-    def _see_as_in_the_training_of(self, found: FoundPolicy) -> None:
-        """Scales data by what a trained policy's scalers learnt, where they are of the same pipeline."""
-        if self.data is not None and found.spec.data_pipeline == self.spec.data_pipeline:
-            self.restore_data(found.loaded.states)
+    @property
+    def warmup_bars(self) -> int:
+        """Bars before a decision that environment and agent look at."""
+        return max(self.env.warmup_bars(self.parts), self.agent.warmup_bars())
 
     def _market_data(
         self,
@@ -103,7 +104,7 @@ class Builder:
                 "Name a pipeline of bars, such as iceberg or parquet.",
             )
         request = DataRequest(
-            warmup_bars=max(self.env.warmup_bars(self.parts), self.agent.warmup_bars()),
+            warmup_bars=self.warmup_bars,
             seed=derived_seed(self.seed, "data"),
             root=root,
             frames=frames,
@@ -123,14 +124,9 @@ class Builder:
             and self.env.on_device
             and self.agent.on_device
             and getattr(self.agent.config, "encoder", None) is None
-            and not self._preprocesses
+            and self._observation_settings.changes_nothing
             and not recorded
         )
-
-    @property
-    def _preprocesses(self) -> bool:
-        obs = self.spec.obs
-        return not (obs.normalize == "none" and obs.clip_range is None and obs.stack_frames is None)
 
     def build_env(
         self,
@@ -154,13 +150,15 @@ class Builder:
         """
         self.refuse_window(window)
         if phase == "evaluate":
-            self._refuse_hindsight(window)
+            refuse_hindsight(self._hindsight(window))
         env = self._raw_env(stream, num_envs=num_envs, phase=phase, window=window, render=render, on_device=on_device)
-        if not self._preprocesses:
-            return env
+        settings = self._observation_settings
+        return env if settings.changes_nothing else PreprocessedEnv(env, settings, training=phase == "train")
+
+    @property
+    def _observation_settings(self) -> ObservationSettings:
         obs = self.spec.obs
-        asked = ObservationSettings(normalize=obs.normalize, clip_range=obs.clip_range, stack_frames=obs.stack_frames)
-        return PreprocessedEnv(env, asked, training=phase == "train")
+        return ObservationSettings(normalize=obs.normalize, clip_range=obs.clip_range, stack_frames=obs.stack_frames)
 
     def refuse_window(self, window: Window) -> None:
         """Refuses dates for an environment that has none."""
@@ -221,7 +219,7 @@ class Builder:
         if self.agent.trains:
             seen = training_windows(training or self.spec.training)
         elif self._frozen:
-            seen = tuple(its for found in self._frozen for its in training_windows(found.spec.training))
+            seen = tuple(window for found in self._frozen for window in training_windows(found.spec.training))
         else:
             return False
         return self.env.in_sample(window, seen) if self.data is None else self.data.overlaps(window, seen)
@@ -294,18 +292,29 @@ class Builder:
             )
         )
 
-    def _refuse_hindsight(self, window: Window) -> None:
-        """Refuses to judge a policy that is shown the future."""
+    def policy_plan(self, env: AnyVectorEnv, window: Window, *, remembers: bool) -> PolicyPlan:
+        """What answering with the agent needs, beside what it learns.
+
+        Args:
+            env: The environment that it acts in.
+            window: The dates of that.
+            remembers: Whether the built agent remembers.
+        """
+        return make_plan(
+            self.spec,
+            env,
+            self.agent,
+            warmup_bars=self.warmup_bars,
+            hindsight=self._hindsight(window),
+            remembers=remembers,
+        )
+
+    def _hindsight(self, window: Window) -> tuple[str, ...]:
+        """What the agent is shown of the future: columns of data, and parts of the observation."""
         columns = frozenset() if self.data is None else self.data.raw(window).training_only_features
         observation = self._part("observation")
         builders = () if observation is None else observation.builders()
-        shown = [*sorted(columns), *(builder.rl_alias for builder in builders if builder.training_only)]
-        if shown:
-            raise SpecError(
-                f"what the agent sees: {', '.join(shown)}",
-                "it is made with hindsight, and a policy that sees it cannot be judged",
-                "Leave it out, or train without any evaluation: evaluation: {episodes: 0}.",
-            )
+        return (*sorted(columns), *(builder.rl_alias for builder in builders if builder.training_only))
 
     def _left_out_of_evaluation(self) -> tuple[str, ...]:
         reward = self._part("reward")

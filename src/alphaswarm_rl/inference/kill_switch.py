@@ -1,4 +1,4 @@
-"""The kill switch as a server looks at it: now and then, by one of its threads at a time."""
+"""The kill switch as a server checks it: now and then, by one of its threads at a time."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from alphaswarm_rl.ledger import Ledger
 _log = logging.getLogger(__name__)
 
 
-class HaltLook:
+class KillSwitch:
     """What the kill switch said last. One that does not answer changes nothing, and the log says so.
 
     Args:
         ledger: Where the kill switch lives; the caller closes it.
-        seconds: Least seconds between two looks.
+        seconds: Least seconds between two checks.
     """
 
     def __init__(self, ledger: Ledger, seconds: float) -> None:
         self._ledger, self._seconds = ledger, seconds
-        self._looking = threading.Lock()
-        self._looked = time.monotonic()
+        self._checking = threading.Lock()
+        self._checked_at = time.monotonic()
         self._engaged: RunError | None = None
         self._silent = False
 
-    def look(self) -> None:
-        """Looks, unless somebody did a moment ago or does right now."""
-        if time.monotonic() - self._looked < self._seconds or not self._looking.acquire(blocking=False):
+    def check(self) -> None:
+        """Asks the ledger, unless somebody did a moment ago or does right now."""
+        if time.monotonic() - self._checked_at < self._seconds or not self._checking.acquire(blocking=False):
             return
         try:
             engaged = None
@@ -43,11 +43,11 @@ class HaltLook:
                 _log.error("the kill switch does not answer, what it said last counts: %s", error)
             self._silent = True
         finally:
-            self._looked = time.monotonic()
-            self._looking.release()
+            self._checked_at = time.monotonic()
+            self._checking.release()
 
     def refuse(self) -> None:
-        """Raises what `PolicyServer.open` does while the kill switch is engaged, as far as it was looked at."""
+        """Raises what `PolicyServer.open` does while the kill switch is engaged, as far as it was checked."""
         engaged = self._engaged
         if engaged is not None:
             raise RunError(engaged.what, engaged.why, engaged.remedy)
