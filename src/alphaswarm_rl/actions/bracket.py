@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from alphaswarm_rl.actions.one_asset import OneAssetConfig, asset_index
@@ -60,6 +59,8 @@ class Bracket(ActionSpec):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """The asset's prices and units after splits by bar; side and distances by action."""
+        import numpy as np
+
         asset = asset_index(self, panel)
         prices = {name: np.nan_to_num(getattr(panel, name)[:, asset]) for name in ("open", "high", "low")}
         splits = None if panel.adjusted else panel.splits

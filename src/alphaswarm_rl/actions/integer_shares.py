@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
@@ -33,6 +32,7 @@ class IntegerShares(ActionSpec):
 
     def space(self, panel: Panel) -> AnySpace:
         """One number per asset."""
+        import numpy as np
         from gymnasium.spaces import Box
 
         return Box(-1.0, 1.0, (panel.num_assets,), np.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.actions.encoding import cast
@@ -35,6 +34,7 @@ class SoftmaxWeights(ActionSpec):
 
     def space(self, panel: Panel) -> AnySpace:
         """One number for cash, one per asset."""
+        import numpy as np
         from gymnasium.spaces import Box
 
         bound = self.config.bound

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.actions.encoding import cast
@@ -35,6 +34,7 @@ class TargetPosition(ActionSpec):
 
     def space(self, panel: Panel) -> AnySpace:
         """One number per asset."""
+        import numpy as np
         from gymnasium.spaces import Box
 
         return Box(self._low, 1.0, (panel.num_assets,), np.float32)

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-import numpy as np
-from gymnasium import Space
-from gymnasium.vector import VectorEnv
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.halt import HaltToken
-from alphaswarm_rl.core.types import AnyArray, AnyObservation, Array, JsonMapping, JsonObject
+from alphaswarm_rl.core.types import AnyArray, AnyObservation, AnySpace, Array, JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window as Window
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
-    from alphaswarm_rl.core.types import AnySpace
+    from gymnasium.vector import VectorEnv
 
-AnyVectorEnv = VectorEnv[Any, Any, Any]
+    from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
+
+AnyVectorEnv: TypeAlias = "VectorEnv[Any, Any, Any]"
 Phase = Literal["train", "evaluate"]
 
 
@@ -143,14 +140,14 @@ class DataRequest:
 class State:
     """Something's whole state: arrays, and plain JSON data beside them. Never a pickle."""
 
-    arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
     data: JsonObject = field(default_factory=dict)
 
-    def prefixed(self, prefix: str) -> dict[str, np.ndarray[Any, Any]]:
+    def prefixed(self, prefix: str) -> dict[str, Array]:
         """The arrays under `prefix/`, for saving several states in one file."""
         return {f"{prefix}/{name}": array for name, array in self.arrays.items()}
 
-    def under(self, prefix: str) -> dict[str, np.ndarray[Any, Any]]:
+    def under(self, prefix: str) -> dict[str, Array]:
         """The arrays that were saved under `prefix/`."""
         begin = f"{prefix}/"
         return {name.removeprefix(begin): array for name, array in self.arrays.items() if name.startswith(begin)}
@@ -366,7 +363,7 @@ class ReplayBufferField:
     """What a replay buffer keeps under one name of each transition: an array of that shape and type."""
 
     shape: tuple[int, ...] = ()
-    dtype: Any = np.float32
+    dtype: Any = "float32"
 
 
 @dataclass(frozen=True)
@@ -394,9 +391,9 @@ class ReplayBufferSample:
         weights: What each counts in a loss, float64: makes up for being drawn more often than others. At most 1.
     """
 
-    fields: dict[str, np.ndarray[Any, Any]]
-    indices: np.ndarray[Any, Any]
-    weights: np.ndarray[Any, Any]
+    fields: dict[str, Array]
+    indices: Array
+    weights: Array
 
 
 class BuiltReplayBuffer(Stateful, Protocol):
@@ -544,8 +541,8 @@ class PolicyRequest:
         load_policy: Gives the policy of a trained run or model, for policies that name one.
     """
 
-    observation_space: Space[Any]
-    action_space: Space[Any]
+    observation_space: AnySpace
+    action_space: AnySpace
     num_envs: int
     seed: int
     env: AnyVectorEnv | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -43,6 +42,8 @@ class Covariance(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """The values at every bar."""
+        import numpy as np
+
         from alphaswarm_rl.market.covariance import covariance
 
         rows, columns = self._places(panel)
@@ -62,6 +63,8 @@ class Covariance(ObservationBuilder):
         view.take(state["table"], out)
 
     def _places(self, panel: Panel) -> tuple[Array, Array]:
+        import numpy as np
+
         if self.config.triangle:
             return np.triu_indices(panel.num_assets)
         return np.divmod(np.arange(panel.num_assets**2), panel.num_assets)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -39,6 +38,8 @@ class Fundamentals(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """Which columns of the market's features they are."""
+        import numpy as np
+
         width, indices = len(panel.feature_names), self._indices(panel)
         places = [asset * width + index for asset in range(panel.num_assets) for index in indices]
         return {"columns": np.array(places, np.int64)}

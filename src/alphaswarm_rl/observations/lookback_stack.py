@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -40,6 +39,8 @@ class LookbackStack(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """One row per bar, unless the market's own rows are what is shown."""
+        import numpy as np
+
         places = self._places(panel)
         if places == list(range(len(panel.feature_names))) and not self.config.price_returns:
             return {}

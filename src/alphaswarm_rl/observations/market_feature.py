@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import abc
 
-import numpy as np
-
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
 from alphaswarm_rl.core.types import AnyArray, AnyArrays
@@ -26,6 +24,8 @@ class MarketFeature(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """Its value at every bar."""
+        import numpy as np
+
         values = panel.market_features[:, [self._place(panel)]] * self.config.scale
         return {"table": values.astype(np.float32)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -51,6 +50,8 @@ class Microstructure(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """The values at every bar."""
+        import numpy as np
+
         high, low, close = panel.high, panel.low, panel.close
         assert high is not None
         assert low is not None
@@ -77,6 +78,8 @@ class Microstructure(ObservationBuilder):
         view.take(state["table"], out)
 
     def _activity(self, panel: Panel) -> Array:
+        import numpy as np
+
         assert panel.volume is not None
         present = panel.tradable
         volume = np.where(present, panel.volume, 0.0)
@@ -88,6 +91,8 @@ class Microstructure(ObservationBuilder):
         return np.where(present & (usual > 0), _ratio(volume, usual) - 1.0, 0.0)
 
     def _refuse_scaled(self, panel: Panel, quotes: tuple[Array, Array]) -> None:
+        import numpy as np
+
         for name, values in zip(("bid", "ask"), quotes, strict=True):
             since = panel.feature_from[:, panel.feature_names.index(name)]
             known = np.arange(panel.num_bars)[:, None] >= since
@@ -101,6 +106,8 @@ class Microstructure(ObservationBuilder):
 
 def _quotes(panel: Panel, *names: str) -> tuple[Array, Array] | None:
     """Two features of the panel, (T, A) each; None unless it has both."""
+    import numpy as np
+
     if not all(name in panel.feature_names for name in names):
         return None
     first, second = (panel.features[:, :, panel.feature_names.index(name)].astype(np.float64) for name in names)
@@ -109,5 +116,7 @@ def _quotes(panel: Panel, *names: str) -> tuple[Array, Array] | None:
 
 def _ratio(over: Array, under: Array) -> Array:
     """One over the other; 0 where the other is not positive."""
+    import numpy as np
+
     defined = under > 0
     return np.where(defined, over, 0.0) / np.where(defined, under, 1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field, field_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -62,6 +61,8 @@ class MultiTimeframe(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """All values at every bar."""
+        import numpy as np
+
         parts = [self._table(panel, timeframe) for timeframe in self.config.timeframes]
         return {"table": parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)}
 
@@ -74,6 +75,8 @@ class MultiTimeframe(ObservationBuilder):
         view.take(state["table"], out)
 
     def _table(self, panel: Panel, timeframe: str) -> Array:
+        import numpy as np
+
         from alphaswarm_rl.market.timeframes import coarse_bars
 
         coarse, names, count = coarse_bars(panel, timeframe), _columns(panel), self.config.bars

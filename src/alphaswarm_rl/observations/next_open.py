@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from alphaswarm_rl.core.kinds import ObservationBuilder
 from alphaswarm_rl.core.types import AnyArray, AnyArrays
 from alphaswarm_rl.core.view import Panel, View
@@ -32,6 +30,8 @@ class NextOpen(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """The change over each bar's end."""
+        import numpy as np
+
         assert panel.open is not None
         table = np.zeros(panel.close.shape, np.float32)
         table[:-1] = np.nan_to_num(panel.open[1:] / panel.close[:-1] - 1.0, nan=0.0)

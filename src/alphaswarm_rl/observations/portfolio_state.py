@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
 from alphaswarm_rl.core.types import AnyArray, AnyArrays
 from alphaswarm_rl.core.view import Panel, View
-from alphaswarm_rl.market.unit_factor import unit_factor
 
 Piece = Literal["cash", "prices", "holdings", "value", "drawdown", "time_left"]
 
@@ -43,6 +41,10 @@ class PortfolioState(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """Prices of the first bar's units, where splits change what a unit is."""
+        import numpy as np
+
+        from alphaswarm_rl.market.unit_factor import unit_factor
+
         if "prices" not in self.config.pieces or panel.adjusted or panel.splits is None or (panel.splits == 1).all():
             return {}
         return {"prices": np.nan_to_num(panel.close, nan=0.0) * unit_factor(panel)}

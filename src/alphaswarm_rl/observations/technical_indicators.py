@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -36,6 +35,8 @@ class TechnicalIndicators(ObservationBuilder):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """The columns, unless they are all of them in their order."""
+        import numpy as np
+
         places = self._places(panel)
         if places == list(range(panel.num_assets * len(panel.feature_names))):
             return {}

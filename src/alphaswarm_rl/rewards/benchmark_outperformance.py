@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -31,6 +30,8 @@ class BenchmarkOutperformance(RewardTerm):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """The benchmark's return from the bar before, (T,)."""
+        import numpy as np
+
         close, unpriced = panel.close, np.isnan(panel.close)
         worth = close
         if not panel.adjusted:

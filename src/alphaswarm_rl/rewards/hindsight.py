@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -33,6 +32,8 @@ class Hindsight(RewardTerm):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """What a unit held at bar t + 1 earns from t to t + horizon, by bar t + 1, (T, A)."""
+        import numpy as np
+
         factor = unit_factor(panel)
         prices = panel.close * factor
         ahead = np.minimum(np.arange(panel.num_bars - 1) + self.config.horizon, panel.num_bars - 1)

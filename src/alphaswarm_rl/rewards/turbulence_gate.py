@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -26,6 +25,8 @@ class TurbulenceGate(RewardTerm):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """The turbulence by bar, (T,)."""
+        import numpy as np
+
         names = panel.market_feature_names
         if "turbulence" not in names:
             raise DataError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -28,6 +27,8 @@ class Turbulence(Termination):
 
     def prepare(self, panel: Panel) -> AnyArrays:
         """The market's turbulence by bar."""
+        import numpy as np
+
         if "turbulence" not in panel.market_feature_names:
             raise DataError(
                 "market feature 'turbulence'",
