@@ -218,11 +218,12 @@ def _extras() -> Iterator[Finding]:
 def _components(plugins: tuple[str, ...]) -> Iterator[Finding]:
     found = catalogue.listing()
     yield Finding("ok", "components", f"{len(found)} in {len({cls.rl_kind for cls in found})} kinds")
-    owners: dict[str, list[str]] = {}
-    for point in sorted(entry_points(group=catalogue.ENTRY_POINT_GROUP), key=lambda point: point.value):
-        owners.setdefault("unknown" if point.dist is None else point.dist.name, []).append(point.value)
+    owners: dict[str, set[str]] = {}
+    for point in entry_points(group=catalogue.ENTRY_POINT_GROUP):
+        owners.setdefault("unknown" if point.dist is None else point.dist.name, set()).add(point.module)
     for owner, modules in sorted(owners.items()):
-        yield Finding("ok", f"entry points of {owner}", ", ".join(modules), {"modules": modules})
+        listed = sorted(modules)
+        yield Finding("ok", f"entry points of {owner}", ", ".join(listed), {"modules": listed})
     if plugins:
         yield Finding("ok", "plug-ins", ", ".join(plugins), {"modules": list(plugins)})
 
