@@ -76,6 +76,6 @@ def __getattr__(name: str) -> Any:
         return import_module("alphaswarm_rl.core.catalogue")
     if name in _HOMES:
         # Whoever uses a name of ours may use our environments by Gymnasium's; telling it costs its import.
-        import_module("alphaswarm_rl.envs.registration").register()
+        import_module("alphaswarm_rl.envs.making").register()
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'alphaswarm_rl' has no attribute {name!r}")

@@ -13,7 +13,7 @@ from stable_baselines3.common.env_checker import check_env as check_sb3
 from alphaswarm_rl import as_sb3, build_from_config, make_env
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import EnvRequest
-from alphaswarm_rl.envs.registration import REGISTERED
+from alphaswarm_rl.envs.making import REGISTERED
 from alphaswarm_rl.envs.trading import TradingComponent
 from tests.envs.contract import check_vector_env
 from tests.envs.panels import random_panel

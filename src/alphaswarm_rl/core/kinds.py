@@ -38,7 +38,7 @@ class EnvComponent(RLComponent):
     """An environment: builds a batched Gymnasium environment with SAME_STEP autoreset."""
 
     rl_kind = "env"
-    #: Which parts of a spec it takes: "window", "data_pipeline", "reward", "observation", "action", "terminations".
+    #: Which slots of a spec it has a use for, by name; see `core.slots`.
     takes: ClassVar[frozenset[str]] = frozenset()
     #: Whether it can be in torch, on any device.
     on_device: ClassVar[bool] = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from alphaswarm_rl.core import slots
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import EnvComponent
 
@@ -25,7 +26,7 @@ class AnyTrading(EnvComponent):
     rl_alias = "anytrading"
     rl_category = "trading"
     rl_tags = ("discrete", "native", "exact-resume")
-    takes = frozenset({"window"})
+    takes = frozenset({slots.WINDOW})
 
     class Config(ComponentConfig):
         """Parameters of gym-anytrading's environments; the defaults are the library's."""

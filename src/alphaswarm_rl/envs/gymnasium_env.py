@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, JsonValue, field_validator
 from pydantic_core import PydanticCustomError
 
+from alphaswarm_rl.core import slots
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import EnvComponent
 
@@ -72,7 +73,7 @@ class GymnasiumEnv(EnvComponent):
 
     def slots(self) -> frozenset[str]:
         """A window for the ids with dates, nothing for all others."""
-        return frozenset({"window"}) if self._has_dates else frozenset()
+        return frozenset({slots.WINDOW}) if self._has_dates else frozenset()
 
     def notices(self) -> tuple[str, ...]:
         """Which id is used where it is not the one that was asked for."""

@@ -1,32 +1,56 @@
-"""make_env: an environment from an alias and a panel, without a spec."""
+"""Environments without a spec: `make_env` by an alias and a panel, and the same by Gymnasium's names.
+
+`gymnasium.make("alphaswarm/stock_trading-v0", panel=panel)` gives one, `gymnasium.make_vec` a batch of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import gymnasium
+
+from alphaswarm_rl.core import slots
 from alphaswarm_rl.core.contracts import AnyVectorEnv, EnvRequest, Phase
 from alphaswarm_rl.core.errors import EnvError, nearest
-from alphaswarm_rl.core.refs import ComponentRef, build_from_config, reference
+from alphaswarm_rl.core.kinds import EnvComponent
+from alphaswarm_rl.core.refs import ComponentRef, build_from_config
+from alphaswarm_rl.core.types import JsonMapping
 
-Part = Mapping[str, Any] | ComponentRef | None
+if TYPE_CHECKING:
+    from alphaswarm_rl.market.panel import MarketPanel
+
+Backend = Literal["numpy", "torch"]
+PartRef = JsonMapping | ComponentRef
+
+#: Aliases that Gymnasium knows; those of the trading environments.
+REGISTERED = (
+    "anytrading",
+    "cash_penalty",
+    "crypto_trading",
+    "stock_portfolio",
+    "stock_trading",
+    "stop_loss",
+    "tradesim_algotrading",
+    "tradesim_portfolio",
+)
 
 
 def make_env(
     alias: str,
     *,
-    panel: Any = None,
+    panel: MarketPanel | None = None,
     num_envs: int = 1,
     seed: int = 0,
     device: str = "cpu",
-    backend: Literal["numpy", "torch"] | None = None,
+    backend: Backend | None = None,
     phase: Phase = "train",
     single: bool = False,
-    observation: Part = None,
-    action: Part = None,
-    reward: Part = None,
-    terminations: Sequence[Mapping[str, Any] | ComponentRef] | None = None,
-    **kwargs: Any,
+    observation: PartRef | None = None,
+    action: PartRef | None = None,
+    reward: PartRef | None = None,
+    terminations: Sequence[PartRef] | None = None,
+    **kwargs: object,
 ) -> Any:
     """An environment of the catalogue.
 
@@ -45,35 +69,17 @@ def make_env(
         terminations: References to why an episode ends.
         kwargs: Parameters of the environment.
     """
-    backend = backend or ("numpy" if device == "cpu" else "torch")
-    _one_of("phase", phase, get_args(Phase))
-    _one_of("backend", backend, ("numpy", "torch"))
-    if backend == "numpy" and device != "cpu":
-        raise EnvError(f"device {device!r}", "NumPy's arrays are on the CPU", "Leave the backend out, or the device.")
-    if single and (num_envs != 1 or backend != "numpy"):
+    library = _library(backend, device, phase)
+    if single and (num_envs != 1 or library != "numpy"):
         raise EnvError(
             "single=True",
-            f"it is one NumPy environment, not {num_envs} of {backend}",
+            f"it is one NumPy environment, not {num_envs} of {library}",
             "Leave single or the others out.",
         )
     component = build_from_config({"class": alias, "kwargs": kwargs}, kind="env")
-    given = {"observation": observation, "action": action, "reward": reward}
-    parts = {slot: reference(ref, slot).build() for slot, ref in given.items() if ref is not None}
-    if terminations is not None:
-        parts["terminations"] = tuple(reference(ref, "termination").build() for ref in terminations)
-    if panel is not None:
-        parts["panel"] = panel
-    for slot in parts:
-        if ("data_pipeline" if slot == "panel" else slot) not in component.slots():
-            raise EnvError(f"{slot}=...", f"the env {alias!r} takes none", "Leave it out.")
-    request = EnvRequest(
-        num_envs=num_envs,
-        seed=seed,
-        phase=phase,
-        parts=parts,
-        backend=backend,
-        device=device,
-    )
+    references = {"observation": observation, "action": action, "reward": reward, "terminations": terminations}
+    parts = _parts(alias, component, references, panel)
+    request = EnvRequest(num_envs=num_envs, seed=seed, phase=phase, parts=parts, backend=library, device=device)
     env: AnyVectorEnv = component.build(request)
     if not single:
         return env
@@ -82,6 +88,50 @@ def make_env(
     return SingleEnv(env)
 
 
-def _one_of(what: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise EnvError(f"{what} {value!r}", f"it is one of {', '.join(known)}", nearest(str(value), known))
+def _library(backend: Backend | None, device: str, phase: str) -> Backend:
+    """Whose arrays it is to be; phase, backend and device are refused where they do not fit."""
+    library: Backend = backend or ("numpy" if device == "cpu" else "torch")
+    for name, value, known in (("phase", phase, get_args(Phase)), ("backend", library, get_args(Backend))):
+        if value not in known:
+            raise EnvError(f"{name} {value!r}", f"it is one of {', '.join(known)}", nearest(str(value), known))
+    if library == "numpy" and device != "cpu":
+        raise EnvError(f"device {device!r}", "NumPy's arrays are on the CPU", "Leave the backend out, or the device.")
+    return library
+
+
+def _parts(
+    alias: str, component: EnvComponent, references: Mapping[str, object], panel: MarketPanel | None
+) -> dict[str, Any]:
+    """The built parts and the panel by slot, refused where the environment takes none."""
+    parts = slots.build_parts(references)
+    if panel is not None:
+        parts[slots.PANEL] = panel
+    for name in parts:
+        if (slots.DATA_PIPELINE if name == slots.PANEL else name) not in component.slots():
+            raise EnvError(f"{name}=...", f"the env {alias!r} takes none", "Leave it out.")
+    return parts
+
+
+def make_single(alias: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """One environment; the parameters are those of `make_env`."""
+    env: gymnasium.Env[Any, Any] = make_env(alias, single=True, **kwargs)
+    return env
+
+
+def make_vector(alias: str, num_envs: int = 1, **kwargs: Any) -> AnyVectorEnv:
+    """A batch of them."""
+    env: AnyVectorEnv = make_env(alias, num_envs=num_envs, **kwargs)
+    return env
+
+
+def register() -> None:
+    """Tells Gymnasium about them, once."""
+    for alias in REGISTERED:
+        name = f"alphaswarm/{alias}-v0"
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point=f"{__name__}:make_single",
+                vector_entry_point=f"{__name__}:make_vector",
+                kwargs={"alias": alias},
+            )

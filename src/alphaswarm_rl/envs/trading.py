@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from alphaswarm_rl.core import slots
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import EnvComponent
 from alphaswarm_rl.core.model import FrozenModel
-from alphaswarm_rl.core.refs import ComponentRef, ref_to, reference
+from alphaswarm_rl.core.refs import ComponentRef, ref_to
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from alphaswarm_rl.core.contracts import EnvRequest
+    from alphaswarm_rl.core.types import JsonObject
     from alphaswarm_rl.envs.trading_plan import TradingPlan
+    from alphaswarm_rl.market.costs import CostModel
+    from alphaswarm_rl.market.margin import Margin
 
     StageRef = ComponentRef
 else:
-    StageRef = ref_to("portfolio_stage")
+    StageRef = ref_to(slots.PORTFOLIO.kind)
 
 
 class Costs(FrozenModel):
@@ -85,18 +89,18 @@ class TradingComponent(EnvComponent):
 
     rl_category = "trading"
     rl_tags = ("native", "exact-resume", "market")
-    takes = frozenset({"window", "data_pipeline", "reward", "observation", "action", "terminations"})
+    takes = slots.TRADING
     #: Its parameters that mean something in default parts alone, and in which.
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {}
     Config: type[TradingConfig] = TradingConfig
 
     @abc.abstractmethod
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """References to its own `action`, `observation`, `reward` and `terminations`."""
 
     def plan(self, request: EnvRequest) -> TradingPlan:
         """What the environment of that request is made of."""
-        from alphaswarm_rl.envs.trading_build import plan_of
+        from alphaswarm_rl.envs.trading_plan import plan_of
 
         return plan_of(self, request)
 
@@ -111,35 +115,19 @@ class TradingComponent(EnvComponent):
         return TradingEnv(request, self.plan(request))
 
     def part(self, slot: str, parts: Mapping[str, Any]) -> Any:
-        """The component in a slot: the one handed in, or its own."""
-        if parts.get(slot):
-            return parts[slot]
-        own = self.defaults()[slot]
-        if slot == "terminations":
-            return tuple(reference(ref, "termination").build() for ref in own)
-        return reference(own, slot).build()
+        """What fills a slot: what was handed in, or its own."""
+        return parts.get(slot) or slots.slot(slot).build(self.defaults()[slot])
 
     def own_parts(self, replaced: frozenset[str]) -> tuple[ComponentRef, ...]:
         """Its default parts, but for those in slots that are replaced."""
-        refs: list[ComponentRef] = []
-        for slot, own in self.defaults().items():
-            if slot in replaced:
-                continue
-            several = own if slot == "terminations" else [own]
-            refs += [reference(one, "termination" if slot == "terminations" else slot) for one in several]
-        return tuple(refs)
+        own = [slots.slot(name).references(value) for name, value in self.defaults().items() if name not in replaced]
+        return tuple(ref for refs in own for ref in refs)
 
     def warmup_bars(self, parts: Mapping[str, Any]) -> int:
         """Bars before the window's start that its parts look at."""
-        terms = [named.term for named in self.part("reward", parts).terms()]
-        small = [
-            self.part("action", parts),
-            *self.part("observation", parts).builders(),
-            *terms,
-            *self.part("terminations", parts),
-            *(stage.build() for stage in self.config.portfolio),
-        ]
-        return max(part.warmup_bars() for part in small)
+        pieces = [piece for slot in slots.PARTS for piece in slot.pieces(self.part(slot.name, parts))]
+        pieces += slots.PORTFOLIO.build(self.config.portfolio)
+        return max(piece.warmup_bars() for piece in pieces)
 
     def notices(self) -> tuple[str, ...]:
         """Says so where a fill has seen its price."""
@@ -150,21 +138,21 @@ class TradingComponent(EnvComponent):
         return ()
 
 
-def money_orders() -> dict[str, Any]:
+def money_orders() -> JsonObject:
     """What FinRL's two variants with orders in money have in common."""
     account = {"pieces": ["cash", "prices", "holdings"]}
     parts = [{"class": "portfolio_state", "kwargs": account}, {"class": "technical_indicators"}]
     return {"observation": {"class": "stacked", "kwargs": {"parts": parts}}, "terminations": []}
 
 
-def costs_of(config: Costs) -> Any:
+def costs_of(config: Costs) -> CostModel:
     """The cost model of those numbers."""
     from alphaswarm_rl.market.costs import CostModel
 
     return CostModel(**config.model_dump())
 
 
-def margin_of(config: MarginAccount | None) -> Any:
+def margin_of(config: MarginAccount | None) -> Margin:
     """The margin of those numbers; a cash account where there are none."""
     from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 

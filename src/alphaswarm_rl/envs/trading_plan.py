@@ -1,18 +1,25 @@
-"""What a trading environment is made of: the plan, before any array exists, and its parts with their arrays."""
+"""What a trading environment is made of.
+
+`TradingPlan` holds the components and rules before any array exists, checked against the panel and each other, and
+`plan_of` makes one of a trading component and a request. `TradingParts` are a plan's components with their arrays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
-from alphaswarm_rl.core.contracts import NamedTerm
-from alphaswarm_rl.core.errors import DataError, EnvError
+from alphaswarm_rl.core import slots
+from alphaswarm_rl.core.contracts import EnvRequest, NamedTerm
+from alphaswarm_rl.core.errors import DataError, EnvError, SpecError
 from alphaswarm_rl.core.kinds import ActionSpec, ObservationBuilder, PortfolioStage, SmallComponent, Termination
+from alphaswarm_rl.core.refs import reference
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, JsonObject
+from alphaswarm_rl.envs.trading import TradingComponent, costs_of, margin_of
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.decider import Decider
-from alphaswarm_rl.market.fills import FillPolicy
+from alphaswarm_rl.market.fills import FillPolicy, fill_policy
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.observer import Observer
@@ -128,7 +135,7 @@ class TradingPlan:
         terms = (named.term for named in self.terms)
         return (self.action, *self.builders, *terms, *self.terminations, *self.stages)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """The market and the parts, as plain data: what a saved state belongs to."""
         times = self.panel.timestamps
         return {
@@ -169,6 +176,84 @@ class TradingPlan:
         return 1 if self.episode_bars is None else self.last_bar - self.first_bar - self.length + 1
 
 
+def plan_of(component: TradingComponent, request: EnvRequest) -> TradingPlan:
+    """The plan: parts from the request where it has them, the component's own elsewhere."""
+    panel = request.parts.get(slots.PANEL)
+    if panel is None:
+        raise EnvError(
+            f"env {component.rl_alias!r}",
+            "it has no market data",
+            "Hand in panel=MarketPanel..., or add a data_pipeline to the spec.",
+        )
+    if not isinstance(panel, MarketPanel):
+        raise EnvError(
+            f"env {component.rl_alias!r}",
+            f"its panel is a {type(panel).__name__}",
+            "Make one: MarketPanel.from_frame(frame), or from_csv, from_parquet, from_arrow, from_arrays.",
+        )
+    _refuse_unused(component, request)
+    config, parts = component.config, request.parts
+    fill, margin = fill_policy(config.fill), margin_of(config.margin)
+    builders = component.part("observation", parts).builders()
+    if fill.shows_next_open and not any(builder.rl_alias == "next_open" for builder in builders):
+        builders = (*builders, reference({"class": "next_open"}, "observation").build())
+    terminations = component.part("terminations", parts)
+    if margin.lends and not any(part.rl_alias == "margin_call" for part in terminations):
+        # An account that can owe more than it has must not go on when it does.
+        terminations = (*terminations, reference({"class": "margin_call"}, "termination").build())
+    return TradingPlan(
+        panel=panel,
+        action=component.part("action", parts),
+        builders=builders,
+        terms=reward_terms(component.part("reward", parts).terms(), request),
+        terminations=terminations,
+        stages=slots.PORTFOLIO.build(config.portfolio),
+        fill=fill,
+        costs=costs_of(config.costs),
+        margin=margin,
+        initial_cash=config.initial_cash,
+        episode_bars=config.episode_bars if request.phase == "train" else None,
+        turbulence_threshold=getattr(config, "turbulence_threshold", None),
+    )
+
+
+def _refuse_unused(component: TradingComponent, request: EnvRequest) -> None:
+    """Refuses parameters of parts that were replaced: they would change nothing."""
+    fields = type(component.config).model_fields
+    for name, own in component.parameters_of.items():
+        changed = getattr(component.config, name) != fields[name].default
+        if changed and all(request.parts.get(slot) for slot in own):
+            raise EnvError(
+                f"parameter {name!r} of env {component.rl_alias!r}",
+                f"it is one of its own {' and '.join(own)}, which another takes the place of",
+                "Leave it out, and say it in the part that replaces its own.",
+            )
+
+
+def reward_terms(terms: Sequence[NamedTerm], request: EnvRequest) -> tuple[NamedTerm, ...]:
+    """The terms as this phase pays them: without hindsight in evaluation, with the stop penalty in training."""
+    settling = [named for named in terms if named.term.settles]
+    ordinary = [named for named in terms if not named.term.settles]
+    if request.phase != "train":
+        ordinary = [named for named in ordinary if not named.term.training_only]
+        if not ordinary:
+            return (_portfolio_return(),)
+    elif request.stop_properly is not None:
+        if any(named.term.rl_alias == "stop_properly" for named in settling):
+            raise SpecError(
+                "training.stop_properly_penalty_coef",
+                "the reward already has the term 'stop_properly'",
+                "Keep one of them.",
+            )
+        term = reference({"class": "stop_properly", "kwargs": {"coef": request.stop_properly}}, "reward").build()
+        settling.append(NamedTerm("stop_properly", 1.0, term))
+    return (*ordinary, *settling)
+
+
+def _portfolio_return() -> NamedTerm:
+    return NamedTerm("portfolio_return", 1.0, reference({"class": "portfolio_return"}, "reward").build())
+
+
 class TradingParts:
     """The parts of a plan with their arrays for n accounts.
 
@@ -198,11 +283,11 @@ class TradingParts:
         yield from self.terminations
         yield from self.decider.stages
 
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self) -> AnyArrays:
         """Their own arrays, under the names that they have in saved states."""
         return {f"part{index}/{name}": array for index, part in enumerate(self) for name, array in part.own.items()}
 
-    def holding(self, arrays: Mapping[str, Any]) -> TradingParts:
+    def holding(self, arrays: Mapping[str, AnyArray]) -> TradingParts:
         """The same parts with these arrays, by the names of `arrays`; parts of which none is given keep their own."""
         held = []
         for index, part in enumerate(self):

@@ -21,6 +21,7 @@ from alphaswarm_rl.core.errors import CheckpointError, SpecError
 from alphaswarm_rl.core.kinds import Agent, EnvComponent
 from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.slots import PARTS, build_parts
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.transitions import TransitionPipeline
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
@@ -73,7 +74,7 @@ class Builder:
         self.device = device
         self.env: EnvComponent = spec.env.build()
         self.agent: Agent = spec.agent.build()
-        self.parts = _parts(spec)
+        self.parts = build_parts({slot.name: getattr(spec, slot.name) or None for slot in PARTS})
         self.data = None
         if spec.data_pipeline is not None:
             self.data = self._market_data(spec.data_pipeline, root, frames or {}, lake)
@@ -341,15 +342,6 @@ def lake_of(settings: Settings) -> Callable[[], TableReader]:
         return LakeReader(settings)
 
     return reader
-
-
-def _parts(spec: RLExperimentSpec) -> dict[str, Any]:
-    """The components that replace the environment's own, by slot."""
-    given = {"reward": spec.reward, "observation": spec.observation, "action": spec.action}
-    parts: dict[str, Any] = {slot: ref.build() for slot, ref in given.items() if ref is not None}
-    if spec.terminations:
-        parts["terminations"] = tuple(ref.build() for ref in spec.terminations)
-    return parts
 
 
 def training_windows(training: TrainingSpec) -> tuple[Window, ...]:

@@ -17,6 +17,7 @@ from alphaswarm_rl.core.hashing import canonical_fields, canonical_json, plain_f
 from alphaswarm_rl.core.model import FrozenModel, explain
 from alphaswarm_rl.core.presets import load_preset
 from alphaswarm_rl.core.refs import ComponentRef, walk_refs
+from alphaswarm_rl.core.slots import PARTS
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.yaml import dump_yaml, load_yaml, load_yaml_file
 from alphaswarm_rl.spec.refs import (
@@ -215,8 +216,8 @@ class RLExperimentSpec(FrozenModel):
         """`rl_version` of every component it uses, by "kind:alias"; those that its environment brings along too."""
         refs = [*walk_refs(self)]
         if self.env is not None:
-            slots = ("reward", "observation", "action", "terminations")
-            own = self.env.build().own_parts(frozenset(slot for slot in slots if getattr(self, slot)))
+            filled = frozenset(slot.name for slot in PARTS if getattr(self, slot.name))
+            own = self.env.build().own_parts(filled)
             for ref in own:
                 refs += [ref, *walk_refs(ref.resolved[1])]
         return {f"{ref.kind}:{ref.name}": _version(ref) for ref in refs}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.kinds import Agent
+from alphaswarm_rl.core.slots import DATA_PIPELINE, PARTS, WINDOW
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
 
 
@@ -16,7 +15,7 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
     _refuse_unused_advantage(spec)
     slots = spec.env.build().slots()
     name = spec.env.name
-    if "window" not in slots:
+    if WINDOW not in slots:
         for field, window in (
             ("training.start/end", spec.training.window),
             ("training.validation_start/validation_end", spec.training.validation_window),
@@ -24,14 +23,14 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
         ):
             if window:
                 raise SpecError(f"spec fields {field}", f"the env {name!r} has no dates", "Leave the dates out.")
-    for field, slot, value in _parts(spec):
+    for field, slot, value in _fields(spec):
         if value and slot not in slots:
             raise SpecError(
                 f"spec field {field!r}",
                 f"the env {name!r} takes none",
                 "Leave it out, or use a trading environment: rl components list --kind env.",
             )
-    if "data_pipeline" in slots and spec.data_pipeline is None:
+    if DATA_PIPELINE in slots and spec.data_pipeline is None:
         raise SpecError(
             f"env {name!r}",
             "it trades market data, and the spec has no data_pipeline",
@@ -54,15 +53,11 @@ def _refuse_unused_advantage(spec: RLExperimentSpec) -> None:
     )
 
 
-def _parts(spec: RLExperimentSpec) -> tuple[tuple[str, str, Any], ...]:
-    """Fields with the slot that each needs, and whether the spec fills it."""
+def _fields(spec: RLExperimentSpec) -> tuple[tuple[str, str, object], ...]:
+    """Fields with the slot that each needs and what the spec says there; what is false is not there."""
     return (
-        ("universe.symbols", "data_pipeline", spec.universe.symbols),
-        ("data_pipeline", "data_pipeline", spec.data_pipeline is not None),
-        ("reward", "reward", spec.reward is not None),
-        ("observation", "observation", spec.observation is not None),
-        ("action", "action", spec.action is not None),
-        ("terminations", "terminations", spec.terminations),
+        ("universe.symbols", DATA_PIPELINE, spec.universe.symbols),
+        *((name, name, getattr(spec, name)) for name in (DATA_PIPELINE, *(slot.name for slot in PARTS))),
         (
             "training.stop_properly_penalty_coef",
             "reward",
