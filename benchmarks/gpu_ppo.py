@@ -106,7 +106,7 @@ def oracle(arguments: argparse.Namespace) -> dict[str, Any]:
     from alphaswarm_rl.envs.truth.oracle_feature import OracleFeature
 
     component = OracleFeature()
-    solution = component.task().solution()
+    solution = component.solution()
 
     def make(num_envs: int, seed: int, phase: Any) -> Any:
         return component.build(

@@ -119,7 +119,7 @@ def test_it_learns_what_the_cpu_learner_learns() -> None:
             total += rewards.mean() / 50
         return total
 
-    best = earned(OracleFeature().task().solution().act)
+    best = earned(OracleFeature().solution().act)
     assert earned(acting(learner)) > 0.9 * best
     assert earned(acting(other)) > 0.9 * best
 

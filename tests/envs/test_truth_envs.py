@@ -120,7 +120,7 @@ def test_the_compiled_step_is_one_graph_with_the_same_numbers(cls, monkeypatch):
         return graph
 
     monkeypatch.setattr(torch, "compile", lambda graph, **kwargs: COMPILE(graph, backend=count, **kwargs))
-    request, task = EnvRequest(num_envs=4, seed=0), component(cls, horizon=5).task()
+    request, task = EnvRequest(num_envs=4, seed=0), component(cls, horizon=5)
     plain, compiled = TorchTruthEnv(request, task, compile=False), TorchTruthEnv(request, task, compile=True)
     assert torch.equal(plain.reset()[0], compiled.reset()[0])
     storage = torch.empty(4, len(task.columns))
@@ -190,7 +190,7 @@ def test_noise_shows_past_returns_newest_first():
 
 
 def test_a_step_of_merton_by_hand():
-    task = component(MertonPortfolio).task()
+    task = component(MertonPortfolio)
     noise = [np.array([1.0]), np.array([0.0])]
     _, reward, _ = task.step(task.begin(noise, np), np.array([[1 / 3, -1 / 6]]), noise, np)
     # Weights 1 and -0.5; shocks 0.25 and 0.2 * 0.3; variance 0.0625 + 0.01 - 0.015.
@@ -198,7 +198,7 @@ def test_a_step_of_merton_by_hand():
 
 
 def test_a_step_of_the_signal_by_hand():
-    task = component(OuSignal).task()
+    task = component(OuSignal)
     state = {"signal": np.array([2.0]), "position": np.array([1.5])}
     after, reward, cost = task.step(state, np.array([[-0.3]]), [np.array([1.0]), np.array([1.0])], np)
     # Position -1.5: earns -1.5 * (2 + 0.5) = -3.75, risks 1.125, trades 3 at 2 / 2 * 9.
@@ -208,7 +208,7 @@ def test_a_step_of_the_signal_by_hand():
 
 
 def test_a_step_of_the_regimes_by_hand():
-    task = component(RegimeAllocation).task()
+    task = component(RegimeAllocation)
     state = {"regime": np.array([1.0, -1.0]), "weight": np.array([0.0, 1.0]), "return": np.zeros(2)}
     noise = [np.array([1.0, -1.0]), np.array([0.949, 0.921])]
     after, reward, _ = task.step(state, np.array([2, 1]), noise, np)

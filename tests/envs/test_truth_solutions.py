@@ -11,17 +11,14 @@ import pytest
 from alphaswarm_rl.bench.truth_play import play
 from alphaswarm_rl.core.contracts import EnvRequest
 from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.envs.batched_cartpole import cartpole_solution
 from alphaswarm_rl.envs.cartpole import CartPole
-from alphaswarm_rl.envs.cartpole_solution import cartpole_solution
 from alphaswarm_rl.envs.truth.merton_portfolio import MertonPortfolio
 from alphaswarm_rl.envs.truth.noise_after_costs import NoiseAfterCosts
-from alphaswarm_rl.envs.truth.oracle_feature import OracleFeature
-from alphaswarm_rl.envs.truth.oracle_feature_task import solve
-from alphaswarm_rl.envs.truth.ou_signal import OuSignal
-from alphaswarm_rl.envs.truth.ou_signal_task import LinearRule
-from alphaswarm_rl.envs.truth.regime_allocation import RegimeAllocation
-from alphaswarm_rl.envs.truth.regime_allocation_task import WEIGHTS
-from alphaswarm_rl.envs.truth.solution import mean_reward
+from alphaswarm_rl.envs.truth.oracle_feature import OracleFeature, solve
+from alphaswarm_rl.envs.truth.ou_signal import LinearRule, OuSignal
+from alphaswarm_rl.envs.truth.regime_allocation import WEIGHTS, RegimeAllocation
+from alphaswarm_rl.envs.truth.task import mean_reward
 from alphaswarm_rl.policies.runners import RandomRunner
 
 TASKS = (OracleFeature, NoiseAfterCosts, MertonPortfolio, OuSignal, RegimeAllocation)
@@ -54,20 +51,20 @@ def assert_mean(found, expected):
 
 @every_task
 def test_the_optimal_policy_earns_what_is_said(cls):
-    solution = cls().task().solution()
+    solution = cls().solution()
     assert_mean(rewards_of(cls, solution.act), solution.j_opt)
 
 
 @every_task
 def test_the_policy_without_skill_earns_what_is_said(cls):
-    solution = cls().task().solution()
+    solution = cls().solution()
     act = at_random(cls) if solution.base == "random" else always(solution.constant)
     assert_mean(rewards_of(cls, act), solution.j_base)
 
 
 @every_task
 def test_no_constant_policy_is_better_than_the_one_that_is_said_to_be_best(cls):
-    solution = cls().task().solution()
+    solution = cls().solution()
     others = [np.array(action) for action in range(3)]
     if solution.constant.ndim:
         others = [np.full_like(solution.constant, action) for action in np.linspace(-1, 1, 9)]
@@ -112,7 +109,7 @@ def perturbed(cls, act):
 
 @every_task
 def test_no_perturbed_policy_is_better_on_the_same_random_numbers(cls):
-    solution = cls().task().solution()
+    solution = cls().solution()
     best, tried = rewards_of(cls, solution.act), 0
     for act in perturbed(cls, solution.act):
         difference = best - rewards_of(cls, act)
@@ -132,7 +129,7 @@ def test_the_oracles_dynamic_programme_is_its_closed_form():
 
 
 def test_the_oracles_thresholds_are_where_the_page_says():
-    act = OracleFeature().task().solution().act
+    act = OracleFeature().solution().act
     enter, hold = 0.325, -0.075
     seen = np.array([[enter - 1e-4, 0], [enter + 1e-4, 0], [hold + 1e-4, 1], [hold - 1e-4, 1], [-enter - 1e-4, 1]])
     assert act(seen.astype(np.float32)).tolist() == [1, 2, 2, 1, 0]
@@ -149,12 +146,12 @@ def test_a_finite_oracle_agrees_with_a_chain_of_three_states():
 
 
 def test_the_signals_rule_is_the_page_s():
-    rule = OuSignal().task().rule()
+    rule = OuSignal().rule()
     assert (rule.keep, rule.follow) == (pytest.approx(0.5), pytest.approx(5 / 11))
 
 
 def test_the_signals_rule_solves_the_bellman_equation():
-    task = OuSignal(OuSignal.Config(persistence=0.7, risk_aversion=2.0, cost=3.0)).task()
+    task = OuSignal(OuSignal.Config(persistence=0.7, risk_aversion=2.0, cost=3.0))
     for discount in (1.0, 0.99, 0.5):
         rule = task.rule(discount)
         # The value's curvature A and slope B by iteration, without the closed form.
@@ -168,7 +165,7 @@ def test_the_signals_rule_solves_the_bellman_equation():
 
 
 def test_no_linear_rule_is_better_in_a_long_episode():
-    task = OuSignal(OuSignal.Config(horizon=5000)).task()
+    task = OuSignal(OuSignal.Config(horizon=5000))
     best = task.rule()
     for keep in np.linspace(-0.05, 0.05, 5):
         for follow in np.linspace(-0.05, 0.05, 5):
@@ -176,7 +173,7 @@ def test_no_linear_rule_is_better_in_a_long_episode():
 
 
 def test_the_moments_of_a_linear_rule_are_those_of_a_simulation():
-    task, rule = OuSignal().task(), LinearRule(0.3, 0.4)
+    task, rule = OuSignal(), LinearRule(0.3, 0.4)
     found = rewards_of(OuSignal, lambda o: (rule.keep * o[:, 1] + rule.follow / 5.0 * o[:, 0])[:, None])
     assert_mean(found, task.j_of(rule))
 
@@ -209,13 +206,13 @@ def best_with_a_clock_oracle():
 
 
 def best_with_a_clock_regime():
-    task = RegimeAllocation().task()
+    task = RegimeAllocation()
     pays, moves = task._pays(), task._switches()
     value = np.zeros((2, 3))
-    for _ in range(task.horizon):
+    for _ in range(task.config.horizon):
         value = (pays + (moves @ value)[:, None, :]).max(axis=-1)
     share = task.share_of_good
-    return (share * value[0, 0] + (1 - share) * value[1, 0]) / task.horizon
+    return (share * value[0, 0] + (1 - share) * value[1, 0]) / task.config.horizon
 
 
 @pytest.mark.parametrize(
@@ -228,16 +225,16 @@ def best_with_a_clock_regime():
     ids=lambda value: getattr(value, "rl_alias", ""),
 )
 def test_a_clock_would_help_by_less_than_half_a_percent(cls, best):
-    solution = cls().task().solution()
+    solution = cls().solution()
     gain = (best() - solution.j_opt) / (solution.j_opt - solution.j_base)
     assert -1e-6 <= gain < 0.005
 
 
 def test_the_discounted_optimum_is_as_good_to_half_a_percent():
-    signal = OuSignal().task()
+    signal = OuSignal()
     solution = signal.solution()
     assert signal.j_of(signal.rule(0.99)) > 0.995 * solution.j_opt
-    regime = RegimeAllocation().task()
+    regime = RegimeAllocation()
     np.testing.assert_array_equal(regime.best(0.99), regime.best())
     plan, discounted = solve(0.2, 0.1), solve(0.2, 0.1, discount=0.99)
     start = np.array([0.0, 1.0, 0.0])
@@ -246,7 +243,7 @@ def test_the_discounted_optimum_is_as_good_to_half_a_percent():
 
 
 def test_mertons_weights_by_hand():
-    task = MertonPortfolio().task()
+    task = MertonPortfolio()
     solution = task.solution()
     # C = [[0.0625, 0.015], [0.015, 0.04]] has the determinant 0.002275.
     weights = np.array([0.04 * 0.08 - 0.015 * 0.05, 0.0625 * 0.05 - 0.015 * 0.08]) / 0.002275
@@ -257,18 +254,18 @@ def test_mertons_weights_by_hand():
 
 def test_weights_beyond_the_bound_are_refused():
     with pytest.raises(EnvError, match="beyond it"):
-        MertonPortfolio(MertonPortfolio.Config(bound=1.0)).task()
+        MertonPortfolio(MertonPortfolio.Config(bound=1.0)).build(EnvRequest(num_envs=1, seed=0))
 
 
 def test_the_random_policy_on_noise_costs_what_can_be_counted():
-    solution = NoiseAfterCosts(NoiseAfterCosts.Config(cost=0.9, carry=0.3, horizon=1)).task().solution()
+    solution = NoiseAfterCosts(NoiseAfterCosts.Config(cost=0.9, carry=0.3, horizon=1)).solution()
     assert solution.j_base == pytest.approx(-(0.9 * 2 / 3 + 0.3 * 2 / 3))
-    solution = NoiseAfterCosts(NoiseAfterCosts.Config(cost=0.9, carry=0.3, horizon=2)).task().solution()
+    solution = NoiseAfterCosts(NoiseAfterCosts.Config(cost=0.9, carry=0.3, horizon=2)).solution()
     assert solution.j_base == pytest.approx(-(0.9 * (2 / 3 + 8 / 9) / 2 + 0.3 * 2 / 3))
 
 
 def test_the_best_regime_policy_is_all_or_nothing_and_better_than_every_other_table():
-    task = RegimeAllocation().task()
+    task = RegimeAllocation()
     assert task.best().tolist() == [[2, 2, 2], [0, 0, 0]]
     tables = np.stack(np.meshgrid(*[range(3)] * 6), axis=-1).reshape(-1, 2, 3)
     values = [task.j_of(table) for table in tables]
@@ -280,7 +277,7 @@ def test_the_best_regime_policy_is_all_or_nothing_and_better_than_every_other_ta
 def test_cost_makes_the_regime_policy_wait():
     """With dear trades and short bad regimes the stock is kept through them."""
     config = RegimeAllocation.Config(cost=0.9, stay=(0.95, 0.2), drift=(0.15, -0.05))
-    assert RegimeAllocation(config).task().best()[1, 2] == 2
+    assert RegimeAllocation(config).best()[1, 2] == 2
 
 
 def test_a_linear_rule_balances_every_pole():

@@ -18,7 +18,7 @@ from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.kinds import EnvComponent
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.seeding import derived_seed
-from alphaswarm_rl.envs.truth.solution import Solution
+from alphaswarm_rl.envs.truth.task import Solution
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.policies.runners import RandomRunner

@@ -9,9 +9,8 @@ from typing import Any
 from alphaswarm_rl.core.errors import OptionError, nearest
 from alphaswarm_rl.core.kinds import EnvComponent
 from alphaswarm_rl.core.refs import build_from_config
-from alphaswarm_rl.envs.cartpole_solution import cartpole_solution
-from alphaswarm_rl.envs.truth.solution import Solution
-from alphaswarm_rl.envs.truth.task import TruthComponent
+from alphaswarm_rl.envs.batched_cartpole import cartpole_solution
+from alphaswarm_rl.envs.truth.task import Solution, TruthComponent
 
 #: The most that any task may be trained for.
 MOST_STEPS = 5_000_000
@@ -57,7 +56,7 @@ class Task:
         """Its optimum."""
         component = self.component()
         if isinstance(component, TruthComponent):
-            return component.task().solution()
+            return component.solution()
         return cartpole_solution(component.config.max_episode_steps)
 
 

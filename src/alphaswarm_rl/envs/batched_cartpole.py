@@ -1,4 +1,4 @@
-"""CartPole-v1 for a whole batch at once."""
+"""CartPole-v1 for a whole batch at once, and a linear rule that balances the pole for ever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.envs.episodes import Episodes, checked_request, matching, refuse_window
+from alphaswarm_rl.envs.truth.task import Solution
 
 # Constants and the order of operations are Gymnasium's, so that every bit agrees.
 _GRAVITY = 9.8
@@ -27,7 +29,10 @@ _X_LIMIT = 2.4
 _THETA_LIMIT = 12 * 2 * math.pi / 360
 _START_LOW, _START_HIGH = -0.05, 0.05
 
-Array = np.ndarray[Any, Any]
+#: By position, velocity, angle and angular velocity; the sign of the sum is the direction to push into.
+_WEIGHTS = np.array([0.1, 0.3, 2.0, 1.0])
+#: Episodes that the constant policies are played for.
+_PLAYED = 10_000
 
 
 class BatchedCartPole(VectorEnv[Array, Array, Array]):
@@ -139,3 +144,38 @@ def _refuse_to_render() -> NoReturn:
     raise EnvError(
         "cartpole's picture", "the batched environment draws none", "Use {class: gymnasium, kwargs: {id: CartPole-v1}}."
     )
+
+
+def cartpole_solution(horizon: int) -> Solution:
+    """The optimum of CartPole; J is the number of steps of an episode.
+
+    How long a pole stands that is always pushed into one direction has no closed form: it is played.
+
+    Args:
+        horizon: Steps after which an episode is truncated.
+    """
+
+    def act(observations: Array) -> Array:
+        pushed: Array = observations @ _WEIGHTS > 0
+        return pushed.astype(np.int64)
+
+    constant = [_steps_of(action, horizon) for action in (0, 1)]
+    return Solution(
+        act=act,
+        j_opt=float(horizon),
+        j_base=max(constant),
+        base="constant",
+        constant=np.array(int(np.argmax(constant))),
+    )
+
+
+def _steps_of(action: int, horizon: int) -> float:
+    """Mean steps of an episode in which one action is taken always."""
+    env = BatchedCartPole(EnvRequest(num_envs=_PLAYED, seed=0), max_episode_steps=horizon)
+    env.reset()
+    standing, steps = np.ones(_PLAYED, dtype=bool), 0
+    while standing.any():
+        steps += int(standing.sum())
+        _, _, terminated, truncated, _ = env.step(np.full(_PLAYED, action))
+        standing &= ~(terminated | truncated)
+    return steps / _PLAYED

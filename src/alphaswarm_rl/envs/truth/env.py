@@ -1,8 +1,8 @@
-"""A task with a known optimum as a batched environment, on NumPy; `truth_env_torch` is its twin."""
+"""A task with a known optimum as a batched environment, on NumPy; `env_torch` is its twin."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -11,15 +11,19 @@ from alphaswarm_rl.arrays.backend import NUMPY_ARRAYS
 from alphaswarm_rl.arrays.counter_rng import uniform
 from alphaswarm_rl.core.contracts import EnvRequest, State, episode_key
 from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.envs.base import BaseRLEnv
 from alphaswarm_rl.envs.episodes import refuse_window
-from alphaswarm_rl.envs.truth.task import TruthTask
+from alphaswarm_rl.envs.truth.task import TruthComponent
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.view import ArrayFunctions
+
+_XP = cast("ArrayFunctions", NUMPY_ARRAYS)
 
 #: Stream of the counter generator for the noise of an episode. Number k of step t is made of the generator's block
 #: t * K + k where a step draws K numbers; step 0 is the episode's beginning.
 NOISE_STREAM = 1
-
-Array = np.ndarray[Any, Any]
 
 
 class TruthEnv(BaseRLEnv):
@@ -32,22 +36,22 @@ class TruthEnv(BaseRLEnv):
         task: What happens in them.
     """
 
-    def __init__(self, request: EnvRequest, task: TruthTask) -> None:
-        refuse_window(task.name, request.window)
+    def __init__(self, request: EnvRequest, task: TruthComponent) -> None:
+        refuse_window(task.rl_alias, request.window)
         space = Box(-np.inf, np.inf, (len(task.columns),), np.float32)
         super().__init__(request, observation_space=space, action_space=task.action_space(), draws=0)
         self.task = task
         self._phase = request.phase
         n = self.num_envs
-        self._noise = np.zeros((len(task.noise), task.horizon + 1, n))
+        self._noise = np.zeros((len(task.noise), task.config.horizon + 1, n))
         self._steps = np.zeros(n, np.int64)
-        self._state: dict[str, Array] = task.begin(self._drawn(self._steps), NUMPY_ARRAYS)
+        self._state: dict[str, Array] = task.begin(self._drawn(self._steps), _XP)
 
     def begin(self, rows: Array, draws: Array) -> None:
         """Puts these environments at the start of an episode."""
         self._draw(rows)
         self._steps[rows] = 0
-        begun = self.task.begin([noise[0, rows] for noise in self._noise], NUMPY_ARRAYS)
+        begun = self.task.begin([noise[0, rows] for noise in self._noise], _XP)
         for name, array in begun.items():
             self._state[name][rows] = array
 
@@ -55,10 +59,10 @@ class TruthEnv(BaseRLEnv):
         """One step of all."""
         action = self._checked(actions)
         self._steps += 1
-        state, rewards, cost = self.task.step(self._state, action, self._drawn(self._steps), NUMPY_ARRAYS)
+        state, rewards, cost = self.task.step(self._state, action, self._drawn(self._steps), _XP)
         # Copies, for a new state may hold arrays of the old one.
         self._state = {name: np.array(array) for name, array in state.items()}
-        truncated = self._steps >= self.task.horizon
+        truncated = self._steps >= self.task.config.horizon
         return rewards, np.zeros_like(truncated), truncated, {"cost": cost}
 
     def observe(self, rows: Array) -> Array:
@@ -70,7 +74,7 @@ class TruthEnv(BaseRLEnv):
         """The task's arrays and how far each episode is; its noise is drawn again."""
         return {**self._state, "steps": self._steps}
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """The task with its parameters."""
         return self.task.identity()
 
@@ -85,7 +89,7 @@ class TruthEnv(BaseRLEnv):
 
     def _draw(self, rows: Array) -> None:
         """Draws the noise of these environments' current episodes."""
-        kinds, length = self.task.noise, self.task.horizon + 1
+        kinds, length = self.task.noise, self.task.config.horizon + 1
         keys = np.empty((len(rows), 2), np.int64)
         keys[:, 0], keys[:, 1] = episode_key(self._phase, self.num_envs, rows, self._episodes.numbers[rows])  # type: ignore[arg-type]
         drawn = uniform(self._episodes.seed, keys, NOISE_STREAM, 2 * length * len(kinds))
@@ -108,7 +112,7 @@ class TruthEnv(BaseRLEnv):
         if not sound:
             raise EnvError(
                 f"actions of shape {actions.shape} and type {actions.dtype}",
-                f"{self.task.name} takes {self.num_envs} of {space}",
+                f"{self.task.rl_alias} takes {self.num_envs} of {space}",
                 "Give one finite action of that space per environment.",
             )
         if isinstance(space, Discrete):

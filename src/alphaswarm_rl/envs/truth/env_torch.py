@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -20,7 +20,10 @@ from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.envs.base_torch import Tensors, TorchVectorEnv
 from alphaswarm_rl.envs.episodes import refuse_window
 from alphaswarm_rl.envs.truth.env import NOISE_STREAM
-from alphaswarm_rl.envs.truth.task import TruthTask
+from alphaswarm_rl.envs.truth.task import TruthComponent
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.view import ArrayFunctions
 
 
 class TorchTruthEnv(TorchVectorEnv):
@@ -35,10 +38,10 @@ class TorchTruthEnv(TorchVectorEnv):
         compile: Whether to compile the step with `torch.compile`. None: on a GPU where that is possible.
     """
 
-    def __init__(self, request: EnvRequest, task: TruthTask, *, compile: bool | None = None) -> None:  # noqa: A002  (as torch calls it)
-        refuse_window(task.name, request.window)
+    def __init__(self, request: EnvRequest, task: TruthComponent, *, compile: bool | None = None) -> None:  # noqa: A002  (as torch calls it)
+        refuse_window(task.rl_alias, request.window)
         self.task = task
-        self._xp = TorchArrays(torch_device(request.device))
+        self._xp = cast("ArrayFunctions", TorchArrays(torch_device(request.device)))
         space = Box(-np.inf, np.inf, (len(task.columns),), np.float32)
         super().__init__(request, observation_space=space, action_space=task.action_space(), compile=compile)
 
@@ -73,7 +76,7 @@ class TorchTruthEnv(TorchVectorEnv):
         steps, episodes = old["steps"] + 1, old["episodes"]
         own = {name: tensor for name, tensor in old.items() if name not in ("steps", "episodes")}
         new, rewards, cost = self.task.step(own, actions, self._noise(words, episodes, steps), self._xp)
-        ended = steps >= self.task.horizon
+        ended = steps >= self.task.config.horizon
         last = self._shown(new)
         episodes = episodes + ended.to(torch.int64)
         begun = self.beginning(words, episodes)
@@ -108,7 +111,7 @@ class TorchTruthEnv(TorchVectorEnv):
                 f"actions {actions.dtype, tuple(actions.shape), actions.device}"
                 if isinstance(actions, Tensor)
                 else f"actions as {type(actions).__name__}",
-                f"{self.task.name} takes a tensor of shape {shape} on {self.device} for {space}",
+                f"{self.task.rl_alias} takes a tensor of shape {shape} on {self.device} for {space}",
                 "Give one action per environment, on its device.",
             )
         if isinstance(space, Discrete):

@@ -1,16 +1,24 @@
-"""Merton's portfolio."""
+"""Merton's portfolio: its dynamics, and Merton's weights."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+from gymnasium.spaces import Box
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.envs.truth.task import TruthComponent
+from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.view import ArrayFunctions
+from alphaswarm_rl.envs.truth.task import Solution, TruthComponent
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.envs.truth.merton_portfolio_task import MertonPortfolioTask
+    from alphaswarm_rl.core.contracts import AnyVectorEnv, EnvRequest
 
 
 class MertonPortfolio(TruthComponent):
@@ -23,6 +31,8 @@ class MertonPortfolio(TruthComponent):
 
     rl_alias = "merton_portfolio"
     rl_tags = ("continuous", "native", "exact-resume", "torch", "truth")
+    noise = ("normal", "normal")
+    columns = ("return_0", "return_1")
 
     class Config(ComponentConfig):
         """Parameters of the task."""
@@ -34,8 +44,74 @@ class MertonPortfolio(TruthComponent):
         bound: PositiveFloat = Field(3.0, description="The weight that an action of 1 stands for.")
         horizon: PositiveInt = Field(128, description="Steps of an episode, which is truncated then.")
 
-    def task(self) -> MertonPortfolioTask:
-        """The dynamics and the optimum."""
-        from alphaswarm_rl.envs.truth.merton_portfolio_task import MertonPortfolioTask
+    @cached_property
+    def _covariance(self) -> Array:
+        first, second = self.config.volatility
+        shared = self.config.correlation * first * second
+        return np.array([[first**2, shared], [shared, second**2]])
 
-        return MertonPortfolioTask(self.rl_alias, self.config, self.config.horizon)
+    @cached_property
+    def weights(self) -> Array:
+        """Merton's weights, (2,); an error where the bound does not reach them."""
+        weights = np.linalg.solve(self._covariance, np.array(self.config.excess))
+        if np.abs(weights).max() > self.config.bound:
+            raise EnvError(
+                f"the bound {self.config.bound} of {self.rl_alias}",
+                f"the best weights {weights.round(3).tolist()} are beyond it",
+                "Raise the bound, or the volatilities.",
+            )
+        return weights
+
+    def build(self, request: EnvRequest) -> AnyVectorEnv:
+        """The batched environment; refused where the bound does not reach the optimum."""
+        _ = self.weights
+        return super().build(request)
+
+    def action_space(self) -> Box:
+        """The two weights, each over the bound."""
+        return Box(-1.0, 1.0, (2,), np.float32)
+
+    def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
+        """No return is seen yet."""
+        return {name: xp.zeros_like(noise[0]) for name in self.columns}
+
+    def step(
+        self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
+    ) -> tuple[AnyArrays, AnyArray, AnyArray]:
+        """One year; the reward is the growth of log wealth."""
+        config = self.config
+        correlated = config.correlation * noise[0] + math.sqrt(1.0 - config.correlation**2) * noise[1]
+        shocks = (config.volatility[0] * noise[0], config.volatility[1] * correlated)
+        weights = (config.bound * action[:, 0], config.bound * action[:, 1])
+        (first, shared), (_, second) = self._covariance.tolist()
+        variance = (
+            first * weights[0] * weights[0] + 2.0 * shared * weights[0] * weights[1] + second * weights[1] * weights[1]
+        )
+        moved = tuple(drift + shock for drift, shock in zip(config.excess, shocks, strict=True))
+        reward = config.rate + weights[0] * moved[0] + weights[1] * moved[1] - 0.5 * variance
+        returns = (
+            moved[0] - 0.5 * config.volatility[0] ** 2,
+            moved[1] - 0.5 * config.volatility[1] ** 2,
+        )
+        return dict(zip(self.columns, returns, strict=True)), reward, xp.zeros_like(reward)
+
+    def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:
+        """The last log returns of the stocks beyond the rate, which say nothing about the next."""
+        return state["return_0"], state["return_1"]
+
+    def growth(self, weights: Array) -> float:
+        """The expected growth of log wealth per step of constant weights."""
+        excess = float(weights @ np.array(self.config.excess))
+        return float(self.config.rate + excess - 0.5 * weights @ self._covariance @ weights)
+
+    def solution(self) -> Solution:
+        """Merton's weights; the random policy draws each weight uniformly within the bound."""
+        config = self.config
+        action = self.weights / config.bound
+        return Solution(
+            act=lambda observations: np.tile(action, (len(observations), 1)),
+            j_opt=self.growth(self.weights),
+            j_base=float(config.rate - 0.5 * config.bound**2 / 3.0 * np.trace(self._covariance)),
+            base="random",
+            constant=action,
+        )

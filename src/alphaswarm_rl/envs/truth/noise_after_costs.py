@@ -1,16 +1,17 @@
-"""A market of noise."""
+"""A market of noise: its dynamics, and its optimum, which is to stay out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+from gymnasium.spaces import Discrete
 from pydantic import Field, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.envs.truth.task import TruthComponent
-
-if TYPE_CHECKING:
-    from alphaswarm_rl.envs.truth.noise_after_costs_task import NoiseAfterCostsTask
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.view import ArrayFunctions
+from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, Solution, TruthComponent, hold
 
 
 class NoiseAfterCosts(TruthComponent):
@@ -21,6 +22,8 @@ class NoiseAfterCosts(TruthComponent):
 
     rl_alias = "noise_after_costs"
     rl_tags = ("discrete", "native", "exact-resume", "torch", "truth")
+    noise = ("uniform",)
+    columns = ("return", "return_1", "return_2", "return_3", "position")
 
     class Config(ComponentConfig):
         """Parameters of the task."""
@@ -29,8 +32,38 @@ class NoiseAfterCosts(TruthComponent):
         carry: float = Field(0.1, gt=0, lt=1, description="What one unit held costs per step.")
         horizon: PositiveInt = Field(128, description="Steps of an episode, which is truncated then.")
 
-    def task(self) -> NoiseAfterCostsTask:
-        """The dynamics and the optimum."""
-        from alphaswarm_rl.envs.truth.noise_after_costs_task import NoiseAfterCostsTask
+    def action_space(self) -> AnySpace:
+        """0 short, 1 flat, 2 long."""
+        return Discrete(len(POSITIONS))
 
-        return NoiseAfterCostsTask(self.rl_alias, self.config, self.config.horizon)
+    def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
+        """Flat, with nothing seen yet."""
+        return {name: xp.zeros_like(noise[0]) for name in self.columns}
+
+    def step(
+        self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
+    ) -> tuple[AnyArrays, AnyArray, AnyArray]:
+        """A return that nobody could know is earned and seen."""
+        now = 2.0 * noise[0] - 1.0
+        position, reward, cost = hold(state["position"], action, now, self.config.cost, self.config.carry, xp)
+        seen = (now, *(state[name] for name in self.columns[:3]), position)
+        return dict(zip(self.columns, seen, strict=True)), reward, cost
+
+    def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:
+        """The last four returns, newest first, and the position."""
+        return tuple(state[name] for name in self.columns)
+
+    def solution(self) -> Solution:
+        """Staying out pays 0; the random policy pays for what it trades and holds."""
+        config, count = self.config, len(POSITIONS)
+        spread = np.abs(POSITIONS[:, None] - POSITIONS)
+        # The first trade of an episode is made from flat, the others from a random position.
+        traded = (spread[FLAT].mean() + (config.horizon - 1) * spread.mean()) / config.horizon
+        return Solution(
+            act=lambda observations: np.full(len(observations), FLAT),
+            j_opt=0.0,
+            j_base=-float(config.cost * traded + config.carry * np.abs(POSITIONS).sum() / count),
+            base="random",
+            constant=np.array(FLAT),
+            by_cost=True,
+        )

@@ -1,88 +1,144 @@
-"""The base of a task whose optimum is known: its dynamics, written once for NumPy and torch."""
+"""Tasks whose optimum is known: the base of their environments, what is known of them, and what several share.
+
+A task is a component: pure functions over arrays with one number per environment, (n,) float64, written once for NumPy
+and torch (`xp` has NumPy's names). `env.TruthEnv` and `env_torch.TorchTruthEnv` step them.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from alphaswarm_rl.core.component import ComponentConfig
+import numpy as np
+
 from alphaswarm_rl.core.kinds import EnvComponent
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace, Array, JsonObject
 
 if TYPE_CHECKING:
-    from gymnasium import Space
-    from gymnasium.vector import VectorEnv
-
-    from alphaswarm_rl.core.contracts import EnvRequest
-    from alphaswarm_rl.envs.truth.solution import Solution
+    from alphaswarm_rl.core.contracts import AnyVectorEnv, EnvRequest
+    from alphaswarm_rl.core.view import ArrayFunctions
 
 #: A random number of a step: in [0, 1), or of mean 0 and variance 1.
 Noise = Literal["uniform", "normal"]
-Arrays = dict[str, Any]
+
+#: The positions that the actions 0, 1 and 2 stand for: short, flat, long.
+POSITIONS = np.array([-1.0, 0.0, 1.0])
+#: The action that is flat.
+FLAT = 1
 
 
-class TruthTask(abc.ABC):
-    """Pure functions of arrays with one number per environment, (n,) float64; `xp` has NumPy's names.
+@dataclass(frozen=True)
+class Solution:
+    """The optimum of a task, and what a policy without any skill gets.
 
-    Whole actions come as they are, (n,) int64; others cut to [-1, 1], (n, k) float64.
+    J of a policy is the expected reward per step over an episode: what the environment pays, without discount. The
+    optimal policy is the best one of those that do not look at the time: it maximises the mean reward of an endless
+    episode, and its J is that of an episode of the task's length.
 
-    Args:
-        name: What it is called in errors and in saved states.
-        config: Its parameters.
-        horizon: Steps of an episode, which is truncated then.
+    Attributes:
+        act: The optimal policy: observations (n, D) to actions, (n,) or (n, k).
+        j_opt: Its J.
+        j_base: J of the policy that counts as no skill.
+        base: Which policy that is: the best one that always does the same, or the random one where the optimum itself
+            always does the same.
+        constant: The best action among those that are taken always.
+        by_cost: Whether J is measured as minus the costs: where the gain's mean is known to be 0, it is noise alone.
     """
 
+    act: Callable[[Array], Array]
+    j_opt: float
+    j_base: float
+    base: Literal["constant", "random"]
+    constant: Array
+    by_cost: bool = False
+
+    @property
+    def optimum_is_constant(self) -> bool:
+        """Whether the optimal policy always does the same."""
+        return self.base == "random"
+
+
+class TruthComponent(EnvComponent):
+    """The base of the environments with a known optimum. Its Config has a `horizon`: episodes are truncated then.
+
+    Whole actions come as they are, (n,) int64; others cut to [-1, 1], (n, k) float64.
+    """
+
+    rl_category = "truth"
+    on_device = True
     #: The random numbers that each step draws, and the beginning of an episode too.
     noise: ClassVar[tuple[Noise, ...]]
     #: Names of the observation's values.
     columns: ClassVar[tuple[str, ...]]
 
-    def __init__(self, name: str, config: ComponentConfig, horizon: int) -> None:
-        self.name = name
-        self.config: Any = config
-        self.horizon = horizon
-
     @abc.abstractmethod
-    def action_space(self) -> Space[Any]:
+    def action_space(self) -> AnySpace:
         """The action space of one environment."""
 
     @abc.abstractmethod
-    def begin(self, noise: Sequence[Any], xp: Any) -> Arrays:
+    def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
         """The state as an episode begins."""
 
     @abc.abstractmethod
-    def step(self, state: Mapping[str, Any], action: Any, noise: Sequence[Any], xp: Any) -> tuple[Arrays, Any, Any]:
+    def step(
+        self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
+    ) -> tuple[AnyArrays, AnyArray, AnyArray]:
         """The next state, the reward, and the cost that is in it; nothing is changed in place."""
 
     @abc.abstractmethod
-    def observe(self, state: Mapping[str, Any]) -> tuple[Any, ...]:
+    def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:
         """What is seen of a state, in the order of `columns`."""
 
     @abc.abstractmethod
     def solution(self) -> Solution:
         """Its optimum."""
 
-    def identity(self) -> dict[str, Any]:
-        """What a state of another task would differ in."""
-        return {"task": self.name, **self.config.model_dump(mode="json")}
+    def identity(self) -> JsonObject:
+        """What a saved state of another task would differ in."""
+        return {"task": self.rl_alias, **self.config.model_dump(mode="json")}
 
-
-class TruthComponent(EnvComponent):
-    """The base of the environments with a known optimum."""
-
-    rl_category = "truth"
-    on_device = True
-
-    @abc.abstractmethod
-    def task(self) -> TruthTask:
-        """The dynamics and the optimum."""
-
-    def build(self, request: EnvRequest) -> VectorEnv[Any, Any, Any]:
+    def build(self, request: EnvRequest) -> AnyVectorEnv:
         """The batched environment, on NumPy or on torch."""
         if request.backend == "torch":
             from alphaswarm_rl.envs.truth.env_torch import TorchTruthEnv
 
-            return TorchTruthEnv(request, self.task())
+            return TorchTruthEnv(request, self)
         from alphaswarm_rl.envs.truth.env import TruthEnv
 
-        return TruthEnv(request, self.task())
+        return TruthEnv(request, self)
+
+
+def hold(
+    position: AnyArray, action: AnyArray, gain: AnyArray, cost: float, carry: float, xp: ArrayFunctions
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """One step of holding one unit, long, flat or short: the new position, the reward and the costs in it.
+
+    Args:
+        position: The old position, (n,) float64.
+        action: 0 short, 1 flat, 2 long, (n,) int64.
+        gain: What one unit earns.
+        cost: What one unit traded costs.
+        carry: What one unit held costs.
+        xp: Array functions.
+    """
+    target = xp.zeros_like(position) + (action - FLAT)
+    costs = cost * xp.abs(target - position) + carry * xp.abs(target)
+    return target, target * gain - costs, costs
+
+
+def mean_reward(pays: Array, moves: Array, start: Array, horizon: int) -> float:
+    """The expected reward per step of a Markov chain over an episode.
+
+    Args:
+        pays: Expected reward in each state, (S,).
+        moves: Probabilities of moving from each state to each, (S, S).
+        start: Probabilities of the states at the episode's beginning, (S,).
+        horizon: Steps of the episode.
+    """
+    total, here = 0.0, start
+    for _ in range(horizon):
+        total += float(here @ pays)
+        here = here @ moves
+    return total / horizon
