@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import Window
 from alphaswarm_rl.core.errors import EnvError, require
+from alphaswarm_rl.core.types import Array, JsonMapping
 
 #: Frame and observation window that each environment is registered with, and the form of dates that are left as text.
 _SOURCES = {
@@ -36,7 +36,7 @@ class Bars:
     """
 
     frame: Any
-    dates: np.ndarray[Any, Any]
+    dates: Array
     first: int
     end: int
     window_size: int
@@ -58,7 +58,7 @@ class Bars:
         return digest.hexdigest()
 
 
-def bars(name: str, window: Window, kwargs: Mapping[str, Any]) -> Bars:
+def bars(name: str, window: Window, kwargs: JsonMapping) -> Bars:
     """The bars of that window.
 
     The first observation ends with the first bar at or after `window.start`; the bars before it in the observation are
@@ -94,7 +94,7 @@ def bars(name: str, window: Window, kwargs: Mapping[str, Any]) -> Bars:
     return Bars(frame, dates, first, end, size)
 
 
-def _dates(index: Any, date_format: str | None) -> np.ndarray[Any, Any]:
+def _dates(index: object, date_format: str | None) -> Array:
     pandas = require("pandas", extra="anytrading")
     # The library's own reading of day.month.year fails silently and leaves text, which sorts by day.
     dates = pandas.to_datetime(index, format=date_format)
@@ -111,15 +111,15 @@ def _moment(text: str) -> np.datetime64:
     return np.datetime64(moment)
 
 
-def _given_bound(name: str, bound: Any, size: int, length: int, window: Window) -> tuple[int, int]:
+def _given_bound(name: str, bound: object, size: int, length: int, window: Window) -> tuple[int, int]:
     if window:
         raise EnvError(
             f"{name}: frame_bound {bound!r}",
             f"the window {window.start} to {window.end} says already which bars are shown",
             "Leave out one of the two.",
         )
-    whole = isinstance(bound, list | tuple) and len(bound) == 2 and all(type(index) is int for index in bound)
-    if not whole or not size <= bound[0] < bound[1] <= length:
+    pair = isinstance(bound, list | tuple) and len(bound) == 2 and all(type(index) is int for index in bound)
+    if not isinstance(bound, list | tuple) or not pair or not size <= bound[0] < bound[1] <= length:
         raise EnvError(
             f"{name}: frame_bound {bound!r}",
             f"it is two indices, the first at least window_size ({size}), the second at most {length}",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from alphaswarm_rl.core.contracts import EnvRequest, Window
+    from alphaswarm_rl.envs.anytrading import Bars
 
 #: The parameters that mean something in one task alone.
 _OWN = {"forex": ("trade_fee", "unit_side"), "stocks": ("trade_fee_bid_percent", "trade_fee_ask_percent")}
@@ -79,7 +80,7 @@ class AnyTrading(EnvComponent):
         bars = self._bars(evaluated)
         return any(bars.overlaps(self._bars(window)) for window in trained)
 
-    def _bars(self, window: Window) -> Any:
+    def _bars(self, window: Window) -> Bars:
         from alphaswarm_rl.envs.anytrading import bars
 
         size = self.config.window_size

@@ -1,17 +1,17 @@
-"""The base of a batched environment: write four methods over arrays, get the whole contract."""
+"""The bases of batched environments: of our own, by four methods over arrays, and of those that watch another."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
-from gymnasium import Space
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from alphaswarm_rl.core.contracts import EnvRequest, State
+from alphaswarm_rl.core.contracts import AnyVectorEnv, EnvRequest, State
+from alphaswarm_rl.core.types import AnySpace, Array, JsonObject
 from alphaswarm_rl.envs.episodes import (
     Episodes,
     check_identity,
@@ -20,8 +20,6 @@ from alphaswarm_rl.envs.episodes import (
     refuse_options,
     refuse_picture,
 )
-
-Array = np.ndarray[Any, Any]
 
 
 class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
@@ -44,10 +42,10 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
         draws: Random numbers that an episode starts from.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012  (Gymnasium says so)
 
     def __init__(
-        self, request: EnvRequest, *, observation_space: Space[Any], action_space: Space[Any], draws: int = 1
+        self, request: EnvRequest, *, observation_space: AnySpace, action_space: AnySpace, draws: int = 1
     ) -> None:
         if request.render:
             self.render()
@@ -80,7 +78,7 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """The current episode of each environment; -1 before the first reset."""
         return self._episodes.numbers.copy()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Array, dict[str, Any]]:
         """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
         refuse_options(options)
         self.begin(self._all, self._episodes.restart(seed))
@@ -105,7 +103,7 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """Not offered."""
         refuse_picture()
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> JsonObject:
         """What a state of another environment would differ in, as plain data: it is refused then."""
         return {}
 
@@ -123,3 +121,42 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
         self._episodes.set_state(state)
         for name, array in own.items():
             array[...] = found[name]
+
+
+class WatchedEnv(VectorEnv[Any, Any, Any]):
+    """An environment seen through somebody who watches it: overrides `reset` or `step`, and passes all else through.
+
+    Args:
+        env: The environment to watch.
+    """
+
+    def __init__(self, env: AnyVectorEnv) -> None:
+        self.env = env
+        self.num_envs = env.num_envs
+        self.metadata = env.metadata
+        self.render_mode = env.render_mode
+        self.spec = env.spec
+        self.single_observation_space = env.single_observation_space
+        self.single_action_space = env.single_action_space
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+
+    @property
+    def unwrapped(self) -> AnyVectorEnv:
+        """The environment inside all wrappers."""
+        inner: AnyVectorEnv = self.env.unwrapped
+        return inner
+
+    def render(self) -> Any:
+        """The pictures of the environment inside."""
+        return self.env.render()
+
+    def close(self, **kwargs: object) -> None:
+        """Closes the environment."""
+        self.env.close(**kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        # Whatever else an environment offers (action_masks, get_state's inner parts) stays reachable.
+        if name.startswith("__") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import torch
 from gymnasium.error import ResetNeeded
@@ -59,7 +59,7 @@ class TorchVectorEnv(VectorEnv[Tensor, Tensor, Tensor], abc.ABC):
         compile: Whether to compile `advance` with `torch.compile`. None: on a GPU where that is possible.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012  (Gymnasium says so)
 
     def __init__(
         self,

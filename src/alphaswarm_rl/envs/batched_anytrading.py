@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.envs.anytrading import Bars
 from alphaswarm_rl.envs.episodes import Episodes, checked_request, matching
 
@@ -23,8 +24,6 @@ _FEATURES = 2
 
 #: Added to rewards, makes them float64, and 0.0 of -0.0.
 _ZERO = np.float64(0.0)
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,8 @@ def forex_account(fee: float, unit_side: str) -> Account:
     """A pair of currencies: rewards in pips on both sides, profit on the one that leaves the unit's currency."""
 
     def reward(closed: Array, change: Array) -> Array:
-        return closed * (change * _PIPS)
+        pips: Array = closed * (change * _PIPS)
+        return pips
 
     def left(profit: Array, traded: Array, price: Array) -> Array:
         return profit * (traded - fee) / price
@@ -103,6 +103,10 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
         self._account = account
         self._episodes = Episodes(request, count=1)
         self._tick = self._first
+        self._position: Array
+        self._traded: Array
+        self._profit: Array
+        self._reward: Array
         self._begin()
 
     @property
@@ -110,7 +114,7 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
         """The current episode of each environment."""
         return self._episodes.numbers.copy()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Array, dict[str, Any]]:
         """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
         if options:
             raise EnvError(f"reset options {sorted(options)}", "anytrading takes none", "Leave options out.")
@@ -122,13 +126,13 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
         """Sells or buys at the next bar's close; ended episodes are followed at once by their next."""
         if self._episodes.numbers[0] < 0:
             raise ResetNeeded("Cannot call step() before calling reset()")
-        wanted = self._checked(actions)
+        target = self._checked(actions)
         account, position, traded = self._account, self._position, self._traded
         self._tick += 1
         price = self._prices[self._tick]
         ended = self._tick == self._last
 
-        closed = position - wanted
+        closed = position - target
         reward = account.reward(closed, price - traded)
         settled = closed > 0 if account.settles else closed < 0
         if ended:
@@ -136,7 +140,7 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
         self._profit = np.where(settled, account.profit(self._profit, traded, price), self._profit)
         self._reward = self._reward + reward
         self._traded = np.where(closed, price, traded)
-        self._position = wanted
+        self._position = target
 
         infos = self._infos()
         observations = self._observe()

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.envs.episodes import Episodes, checked_request, matching, refuse_window
 from alphaswarm_rl.envs.truth.task import Solution
 
@@ -63,7 +63,7 @@ class BatchedCartPole(VectorEnv[Array, Array, Array]):
         """The current episode of each environment."""
         return self._episodes.numbers.copy()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Array, dict[str, Any]]:
         """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
         if options:
             raise EnvError(f"reset options {sorted(options)}", "cartpole takes none", "Leave options out.")
@@ -132,7 +132,8 @@ class BatchedCartPole(VectorEnv[Array, Array, Array]):
         if (actions >> 1).any():
             wrong = actions[(actions != 0) & (actions != 1)][0]
             raise EnvError(f"action {wrong}", "cartpole has two actions", "Give 0 (left) or 1 (right).")
-        return _FORCES[actions]
+        forces: Array = _FORCES[actions]
+        return forces
 
 
 def _start(numbers: Array) -> Array:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.types import AnyArray, AnySpace, Array, JsonObject
 from alphaswarm_rl.envs.episodes import Episodes, checked_request
 from alphaswarm_rl.envs.gym_ids import picture
 
 AnyEnv = gymnasium.Env[Any, Any]
-Array = np.ndarray[Any, Any]
+#: Observations of all environments: an array, or one per key.
+Batch: TypeAlias = "Array | dict[str, Array]"
 
 _ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
 
@@ -64,16 +66,16 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
         """The current episode of each environment."""
         return self._episodes.numbers.copy()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
         observations, env_infos = self._blank(), []
-        for row, (env, its_seed) in enumerate(zip(self.envs, _seeds(self._episodes.restart(seed)), strict=True)):
-            observation, info = env.reset(seed=its_seed, options=options)
+        for row, (env, env_seed) in enumerate(zip(self.envs, _seeds(self._episodes.restart(seed)), strict=True)):
+            observation, info = env.reset(seed=env_seed, options=options)
             self._put(observations, row, observation)
             env_infos.append(info)
         return self._shaped(observations), {"env_infos": tuple(env_infos)} if any(env_infos) else {}
 
-    def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: AnyArray) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Steps every environment; ended episodes are followed at once by their next."""
         if self._episodes.numbers[0] < 0:
             raise ResetNeeded("Cannot call step() before calling reset()")
@@ -109,10 +111,10 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
             )
         return (picture(self.envs[0]),)
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         """Closes every environment."""
         for env in self.envs:
-            env.close()
+            env.close()  # type: ignore[no-untyped-call]
 
     def episode_state(self) -> State:
         """The seed and the episode numbers; not what happens inside the episodes."""
@@ -126,10 +128,10 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
         """Which actions are allowed now, of shape (num_envs, number of actions)."""
         return np.stack([np.asarray(env.get_wrapper_attr("action_masks")(), np.bool_) for env in self.envs])
 
-    def _each(self, actions: Any) -> Iterable[Any]:
+    def _each(self, actions: AnyArray) -> Iterable[Any]:
         return actions if self._plain_actions else iterate(self.action_space, actions)
 
-    def _start_next(self, ended: list[int], observations: Any, env_infos: list[dict[str, Any]]) -> dict[str, Any]:
+    def _start_next(self, ended: list[int], observations: Batch, env_infos: list[JsonObject]) -> dict[str, Any]:
         """Resets the ended environments, and moves what their last step said into the infos."""
         rows = np.array(ended)
         mask = np.zeros(self.num_envs, np.bool_)
@@ -144,26 +146,29 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
             infos["final_infos"] = tuple(final_infos)
         return infos
 
-    def _shaped(self, observations: Any) -> Any:
-        return observations.reshape(self.num_envs, -1) if self._flatten else observations
+    def _shaped(self, observations: Batch) -> Batch:
+        if isinstance(observations, dict) or not self._flatten:
+            return observations
+        return observations.reshape(self.num_envs, -1)
 
 
 def _seeds(numbers: Array) -> list[int]:
     """32-bit seeds from one uniform number each."""
-    return (numbers[:, 0] * 2.0**32).astype(np.int64).tolist()
+    seeds: list[int] = (numbers[:, 0] * 2.0**32).astype(np.int64).tolist()
+    return seeds
 
 
-def _writer(space: Space[Any], num_envs: int, name: str) -> tuple[Callable[[], Any], Callable[[Any, int, Any], None]]:
+def _writer(space: AnySpace, num_envs: int, name: str) -> tuple[Callable[[], Any], Callable[[Any, int, Any], None]]:
     """How a new batch of observations is made, and how one observation is copied into a row of it."""
     if isinstance(space, _ARRAY_SPACES):
-        shape, dtype = (num_envs, *space.shape), space.dtype
+        shape, dtype = (num_envs, *(space.shape or ())), space.dtype
 
         def blank() -> Array:
             return np.empty(shape, dtype)
 
         return blank, _put_array
     if isinstance(space, Dict) and all(isinstance(part, _ARRAY_SPACES) for part in space.values()):
-        layout = {key: ((num_envs, *part.shape), part.dtype) for key, part in space.items()}
+        layout = {key: ((num_envs, *(part.shape or ())), part.dtype) for key, part in space.items()}
 
         def blank_dict() -> dict[str, Array]:
             return {key: np.empty(shape, dtype) for key, (shape, dtype) in layout.items()}
@@ -176,22 +181,22 @@ def _writer(space: Space[Any], num_envs: int, name: str) -> tuple[Callable[[], A
     )
 
 
-def _put_array(batch: Array, row: int, observation: Any) -> None:
+def _put_array(batch: Array, row: int, observation: AnyArray) -> None:
     batch[row] = observation
 
 
-def _put_dict(batch: dict[str, Array], row: int, observation: dict[str, Any]) -> None:
+def _put_dict(batch: dict[str, Array], row: int, observation: Mapping[str, AnyArray]) -> None:
     for key, array in batch.items():
         array[row] = observation[key]
 
 
-def _copy(batch: Any) -> Any:
+def _copy(batch: Batch) -> Batch:
     return {key: array.copy() for key, array in batch.items()} if isinstance(batch, dict) else batch.copy()
 
 
-def _flat(space: Space[Any]) -> Box:
+def _flat(space: AnySpace) -> Box:
     assert isinstance(space, Box)
-    return Box(space.low.reshape(-1), space.high.reshape(-1), dtype=space.dtype.type)
+    return Box(space.low.reshape(-1), space.high.reshape(-1), dtype=space.low.dtype.type)
 
 
 def _name(env: AnyEnv) -> str:

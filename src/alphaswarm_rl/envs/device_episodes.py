@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
-from alphaswarm_rl.envs.passing import WatchedEnv
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.envs.base import WatchedEnv
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class DeviceEpisodes(WatchedEnv):
         self._running = torch.zeros((2, self.num_envs), dtype=torch.float64, device=self.device)
         self._sums = torch.zeros(3, dtype=torch.float64, device=self.device)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts every environment; unfinished episodes are forgotten."""
         self._running.zero_()
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, actions: Any, **storage: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Tensor, **storage: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One step of all environments; `storage` is the caller's, as the environment takes it."""
         result = self.env.step(actions, **storage)
         _, rewards, terminated, truncated, _ = result

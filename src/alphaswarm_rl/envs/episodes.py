@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from alphaswarm_rl.arrays.counter_rng import uniform
 from alphaswarm_rl.core.contracts import EnvRequest, State, Window, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.seeding import LARGEST_SEED
+from alphaswarm_rl.core.types import Array, JsonMapping
 
 #: Stream of the counter generator for what an episode starts from; an environment that draws on takes others.
 START_STREAM = 0
@@ -39,7 +40,7 @@ class Episodes:
         self._drawn = np.empty((request.num_envs, _AHEAD, count))
         self._forget()
 
-    def restart(self, seed: int | None) -> np.ndarray[Any, Any]:
+    def restart(self, seed: int | None) -> Array:
         """The numbers for every environment's next episode, or for episode 0 of a new seed."""
         if seed is not None:
             self.seed = checked_seed(seed)
@@ -47,12 +48,13 @@ class Episodes:
             self._forget()
         return self.advance(np.arange(len(self.numbers)))
 
-    def advance(self, indices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def advance(self, indices: Array) -> Array:
         """Moves these environments on to their next episode and gives its numbers, of shape (len(indices), count)."""
         self.numbers[indices] += 1
         if (self.numbers[indices] - self._first[indices]).max() >= _AHEAD:
             self._draw()
-        return self._drawn[indices, self.numbers[indices] - self._first[indices]]
+        drawn: Array = self._drawn[indices, self.numbers[indices] - self._first[indices]]
+        return drawn
 
     def state(self) -> State:
         """The seed and the episode numbers."""
@@ -78,7 +80,7 @@ class Episodes:
         self._first[used_up] = episodes[:, 0]
 
 
-def checked_seed(seed: Any) -> int:
+def checked_seed(seed: object) -> int:
     """The seed as a plain number, refused where a library could not take it."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
         raise EnvError(
@@ -118,7 +120,7 @@ def refuse_window(name: str, window: Window) -> None:
         )
 
 
-def matching(state: State, name: str, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def matching(state: State, name: str, like: Array) -> Array:
     """An array of a state, refused where it is not of this batch's shape."""
     array = state.arrays.get(name)
     if array is None or array.shape != like.shape:
@@ -131,13 +133,13 @@ def matching(state: State, name: str, like: np.ndarray[Any, Any]) -> np.ndarray[
     return array
 
 
-def check_identity(state: State, identity: dict[str, Any]) -> None:
+def check_identity(state: State, identity: JsonMapping) -> None:
     """Refuses a state of another environment."""
-    theirs = state.data.get("identity", {})
-    for name in sorted({*theirs, *identity}):
-        if theirs.get(name) != identity.get(name):
+    saved = state.data.get("identity", {})
+    for name in sorted({*saved, *identity}):
+        if saved.get(name) != identity.get(name):
             raise EnvError(
                 f"the environment state's {name}",
-                f"it is {theirs.get(name)!r}, and this environment's is {identity.get(name)!r}",
+                f"it is {saved.get(name)!r}, and this environment's is {identity.get(name)!r}",
                 "Build the environment as it was built for the run that saved the state.",
             )

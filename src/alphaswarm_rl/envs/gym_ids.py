@@ -87,7 +87,7 @@ def _import_family(env_id: str) -> None:
         require("gym_anytrading", extra="anytrading")
     elif env_id.startswith("ALE/"):
         try:
-            import ale_py  # noqa: F401
+            import ale_py  # type: ignore[import-not-found]  # noqa: F401
         except ModuleNotFoundError as error:
             raise _missing(error) from error
 
@@ -99,20 +99,20 @@ def _is_tombstone(spec: EnvSpec) -> bool:
 
 
 def make_all(
-    spec: EnvSpec, *, num_envs: int, kwargs: Mapping[str, Any], max_episode_steps: int | None, render: bool
+    spec: EnvSpec, *, num_envs: int, kwargs: Mapping[str, object], max_episode_steps: int | None, render: bool
 ) -> list[AnyEnv]:
     """`num_envs` environments of their own; only the first draws, where pictures are wanted."""
     first = _make(spec, kwargs, max_episode_steps)
     if render:
         modes = first.metadata.get("render_modes") or []
-        first.close()
+        first.close()  # type: ignore[no-untyped-call]
         if "rgb_array" not in modes:
             raise EnvError(f"{spec.id}'s picture", "it offers no rgb_array rendering", "Run it without rendering.")
         first = _make(spec, {**kwargs, "render_mode": "rgb_array"}, max_episode_steps)
     return [first, *(_make(spec, kwargs, max_episode_steps) for _ in range(num_envs - 1))]
 
 
-def _make(spec: EnvSpec, kwargs: Mapping[str, Any], max_episode_steps: int | None) -> AnyEnv:
+def _make(spec: EnvSpec, kwargs: Mapping[str, object], max_episode_steps: int | None) -> AnyEnv:
     try:
         # The checker costs a call per step; it checks one step and never again.
         return gymnasium.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from alphaswarm_rl.core.contracts import EnvRequest, Window
+    from alphaswarm_rl.core.types import JsonObject
+    from alphaswarm_rl.envs.anytrading import Bars
 
 #: Names of gym-anytrading's environments, the ones with dates.
 DATED_NAMES = ("forex", "stocks")
@@ -63,7 +65,7 @@ class GymnasiumEnv(EnvComponent):
 
         @field_validator("kwargs")
         @classmethod
-        def _refuse_reserved(cls, value: dict[str, Any]) -> dict[str, Any]:
+        def _refuse_reserved(cls, value: JsonObject) -> JsonObject:
             for key in value:
                 if key in _RESERVED:
                     raise PydanticCustomError(
@@ -119,7 +121,7 @@ class GymnasiumEnv(EnvComponent):
     def _has_dates(self) -> bool:
         return name_of(self.config.id) in DATED_NAMES
 
-    def _bars(self, window: Window) -> Any:
+    def _bars(self, window: Window) -> Bars:
         from alphaswarm_rl.envs.anytrading import bars
 
         return bars(name_of(self.config.id), window, self.config.kwargs)

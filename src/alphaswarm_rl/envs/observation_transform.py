@@ -1,4 +1,8 @@
-"""What is done to observations before an agent sees them: frames stacked, values normalised, values clipped."""
+"""What is done to observations before an agent sees them: frames stacked, values normalised, values clipped.
+
+An observation is one array or, in a Dict space, several by name; here it is always a dict of parts, of which the only
+one of a plain observation has a name of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,22 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Space
+from gymnasium.spaces import Box, Dict
 
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.envs.moments import Moments
-
-Array = np.ndarray[Any, Any]
+from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array
 
 #: Name under which the only part of an observation that is no Dict is kept.
 _WHOLE = "observation"
+#: How much the starting guess (mean 0, variance 1) weighs, in samples; Stable-Baselines3's value.
+_WEIGHT_OF_THE_GUESS = 1e-4
+_EPSILON = 1e-8
 
 
 @dataclass(frozen=True)
 class ObservationSettings:
-    """What is asked for.
+    """How observations are prepared.
 
     Attributes:
         normalize: `running` learns mean and variance while training, `fixed` takes them from a warm-up before it.
@@ -49,6 +54,50 @@ class ObservationSettings:
         return float(low), float(high)
 
 
+class Moments:
+    """Running mean and variance of each entry of an observation, in float64 (Chan et al. 1979).
+
+    Attributes:
+        mean: Mean so far.
+        var: Variance so far.
+        count: Samples so far.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.mean = np.zeros(shape)
+        self.var = np.ones(shape)
+        self.count = _WEIGHT_OF_THE_GUESS
+
+    def update(self, batch: Array) -> None:
+        """Takes in a batch, whose first axis counts samples."""
+        samples = batch.astype(np.float64)
+        added = len(samples)
+        mean = np.add.reduce(samples) / added
+        samples -= mean
+        squares = np.add.reduce(samples * samples)
+        delta = mean - self.mean
+        total = self.count + added
+        self.var = (self.var * self.count + squares + delta * delta * (self.count * added / total)) / total
+        self.mean = self.mean + delta * (added / total)
+        self.count = total
+
+    def normalize(self, batch: Array) -> Array:
+        """The batch with mean 0 and variance 1, as far as is known, in float32."""
+        return ((batch - self.mean) / np.sqrt(self.var + _EPSILON)).astype(np.float32)
+
+    def arrays(self, name: str) -> dict[str, Array]:
+        """Everything, under that name."""
+        return {f"{name}.mean": self.mean.copy(), f"{name}.var": self.var.copy(), f"{name}.count": np.array(self.count)}
+
+    def load(self, name: str, arrays: dict[str, Array]) -> None:
+        """Becomes what `arrays` said; a KeyError or ValueError where that is not of this shape."""
+        mean, var, count = (arrays[f"{name}.{part}"] for part in ("mean", "var", "count"))
+        if mean.shape != self.mean.shape or var.shape != self.var.shape:
+            raise ValueError(f"{name} is of shape {mean.shape}, not {self.mean.shape}")
+        self.mean, self.var = mean.astype(np.float64), var.astype(np.float64)
+        self.count = float(count)
+
+
 class ObservationTransform:
     """The transform of a batch of observation streams.
 
@@ -60,14 +109,14 @@ class ObservationTransform:
 
     Args:
         space: The space of one raw observation.
-        settings: What is asked for.
+        settings: How observations are prepared.
     """
 
-    def __init__(self, space: Space[Any], settings: ObservationSettings) -> None:
+    def __init__(self, space: AnySpace, settings: ObservationSettings) -> None:
         self.settings = settings
         self.ready = settings.normalize != "fixed"
         self._is_dict = isinstance(space, Dict)
-        parts: dict[str, Space[Any]] = dict(space.items()) if isinstance(space, Dict) else {_WHOLE: space}
+        parts: dict[str, AnySpace] = dict(space.items()) if isinstance(space, Dict) else {_WHOLE: space}
         self._bounds = settings.bounds
         self._depth = settings.stack_frames or 1
         _check(parts, settings)
@@ -82,14 +131,14 @@ class ObservationTransform:
             name: self._finished_space(name, stacked[name]) if name in boxes else part for name, part in parts.items()
         }
         #: The space of one observation afterwards.
-        self.space: Space[Any] = Dict(spaces) if self._is_dict else spaces[_WHOLE]
+        self.space: AnySpace = Dict(spaces) if self._is_dict else spaces[_WHOLE]
 
     @property
     def stacked_frames(self) -> int | None:
         """How many frames follow each other in a flat observation, the oldest first; None where there is but one."""
         return self._depth if self._depth > 1 and self._flat else None
 
-    def apply(self, observations: Any, episode_start: Array, *, learn: bool = False) -> Any:
+    def apply(self, observations: AnyObservation, episode_start: Array, *, learn: bool = False) -> Any:
         """Transforms the next observations of all streams.
 
         Args:
@@ -99,9 +148,9 @@ class ObservationTransform:
         """
         return self.finish(self.push(observations, episode_start), learn=learn)
 
-    def push(self, observations: Any, episode_start: Array) -> dict[str, Array]:
+    def push(self, observations: AnyObservation, episode_start: Array) -> dict[str, Array]:
         """Takes the next raw frames in, and gives the stacks."""
-        parts = dict(observations) if self._is_dict else {_WHOLE: observations}
+        parts = self._parts(observations)
         for name, axis in self._axes.items():
             newest = np.array(parts[name])
             frames = self._frames.get(name)
@@ -116,10 +165,9 @@ class ObservationTransform:
             parts[name] = np.concatenate(self._frames[name], axis=axis)
         return parts
 
-    def last(self, observations: Any, rows: Array) -> dict[str, Array]:
+    def last(self, observations: AnyObservation, rows: Array) -> dict[str, Array]:
         """The stacks that end with these raw frames, for some streams; nothing is taken in."""
-        parts = dict(observations) if self._is_dict else {_WHOLE: observations}
-        parts = {name: array[rows] for name, array in parts.items()}
+        parts = {name: array[rows] for name, array in self._parts(observations).items()}
         for name, axis in self._axes.items():
             parts[name] = np.concatenate([*(frame[rows] for frame in self._frames[name][1:]), parts[name]], axis=axis)
         return parts
@@ -142,6 +190,9 @@ class ObservationTransform:
                     np.maximum(parts[name], parts[name].dtype.type(low)), parts[name].dtype.type(high)
                 )
         return parts if self._is_dict else parts[_WHOLE]
+
+    def _parts(self, observations: AnyObservation) -> dict[str, Array]:
+        return dict(observations) if self._is_dict else {_WHOLE: observations}  # type: ignore[dict-item]
 
     def forget_frames(self) -> None:
         """Begins every stream anew with the next observation."""
@@ -182,7 +233,7 @@ class ObservationTransform:
     def _finished_space(self, name: str, box: Box) -> Box:
         if name not in self._floats:
             return box
-        low, high, dtype = box.low, box.high, box.dtype.type
+        low, high, dtype = box.low, box.high, box.low.dtype.type
         if name in self._moments:
             low, high, dtype = np.full(box.shape, -np.inf), np.full(box.shape, np.inf), np.float32
         if self._bounds is not None:
@@ -190,11 +241,11 @@ class ObservationTransform:
         return Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
 
 
-def _is_float(space: Space[Any]) -> bool:
+def _is_float(space: AnySpace) -> bool:
     return isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
 
 
-def _check(parts: dict[str, Space[Any]], settings: ObservationSettings) -> None:
+def _check(parts: dict[str, AnySpace], settings: ObservationSettings) -> None:
     """Refuses what would have no effect."""
     shown = ", ".join(str(part) for part in parts.values())
     if not any(map(_is_float, parts.values())):
@@ -224,4 +275,4 @@ def _stack_space(box: Box, axis: int | None, depth: int) -> Box:
     if axis is None:
         return box
     low, high = (np.concatenate([bound] * depth, axis=axis - 1) for bound in (box.low, box.high))
-    return Box(low, high, dtype=box.dtype.type)
+    return Box(low, high, dtype=box.low.dtype.type)

@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.types import AnyArray, Array, JsonObject
+from alphaswarm_rl.envs.base import WatchedEnv
 from alphaswarm_rl.envs.observation_transform import ObservationSettings, ObservationTransform
-from alphaswarm_rl.envs.passing import WatchedEnv
-
-Array = np.ndarray[Any, Any]
 
 #: What the environment inside answers, where it answers at all.
 _DELEGATED = frozenset({"episode_numbers", "episode_state", "set_episode_state", "action_masks"})
@@ -30,7 +29,7 @@ class PreprocessedEnv(VectorWrapper):
 
     Args:
         env: The environment inside.
-        settings: What is asked for.
+        settings: How observations are prepared.
         training: Whether running statistics learn.
     """
 
@@ -57,14 +56,16 @@ class PreprocessedEnv(VectorWrapper):
         """Whether the environment inside can say its whole state, so that `get_state` is the whole state too."""
         return hasattr(self.env, "get_state")
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | list[int] | None = None, options: JsonObject | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Starts new episodes: every stack is full of its first frame."""
-        observations, infos = self.env.reset(seed=seed, options=options)
+        observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         self.transform.forget_frames()
         everyone = np.ones(self.num_envs, np.bool_)
         return self.transform.apply(observations, everyone, learn=self._learns), infos
 
-    def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: AnyArray) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Steps the environment inside."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         mask = infos.get("_final_obs")
@@ -134,7 +135,7 @@ def raw_env(env: AnyVectorEnv) -> AnyVectorEnv:
     return env
 
 
-def _spread(parts: Any, rows: Array, num_envs: int) -> Any:
+def _spread(parts: Array | dict[str, Array], rows: Array, num_envs: int) -> Any:
     """Rows in their places of a whole batch, zero elsewhere."""
     if isinstance(parts, dict):
         return {name: _spread(part, rows, num_envs) for name, part in parts.items()}
@@ -143,7 +144,7 @@ def _spread(parts: Any, rows: Array, num_envs: int) -> Any:
     return batch
 
 
-def _random_actions(env: VectorEnv[Any, Any, Any]) -> Any:
+def _random_actions(env: AnyVectorEnv) -> Any:
     if not hasattr(env, "action_masks"):
         return env.action_space.sample()
     if not isinstance(env.single_action_space, Discrete):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 import gymnasium
 import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.types import AnyArray, AnyObservation, JsonMapping, JsonObject
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):
@@ -20,7 +22,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         env: A batched environment with `num_envs=1`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (Gymnasium says so)
 
     def __init__(self, env: AnyVectorEnv) -> None:
         if env.num_envs != 1:
@@ -30,7 +32,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         self.action_space = env.single_action_space
         self._waiting: Any = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode; a seed starts again from episode 0."""
         super().reset(seed=seed)
         if self._waiting is not None and seed is None and not options:
@@ -40,7 +42,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         observation, infos = self.batched.reset(seed=seed, options=options)
         return _first(observation), _one(infos)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: AnyArray | int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step; at an episode's end the observation is its last."""
         if self._waiting is not None:
             raise gymnasium.error.ResetNeeded("The episode is over: call reset() first")
@@ -60,11 +62,13 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         self.batched.close()
 
 
-def _first(observation: Any) -> Any:
-    return {key: value[0] for key, value in observation.items()} if isinstance(observation, dict) else observation[0]
+def _first(observation: AnyObservation) -> Any:
+    if isinstance(observation, Mapping):
+        return {key: value[0] for key, value in observation.items()}
+    return observation[0]
 
 
-def _one(infos: dict[str, Any]) -> dict[str, Any]:
+def _one(infos: JsonMapping) -> dict[str, Any]:
     """The only environment's values; masks say nothing about one."""
     return {
         key: _one(value) if isinstance(value, dict) else value[0]

@@ -43,7 +43,7 @@ class StockTrading(TradingComponent):
 
         @model_validator(mode="before")
         @classmethod
-        def _as_finrl(cls, data: Any) -> Any:
+        def _as_finrl(cls, data: object) -> object:
             # Written out, so that a spec's hash holds the numbers that are used.
             if not isinstance(data, dict) or data.get("compat") != "finrl":
                 return data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from alphaswarm_rl.core.contracts import EnvRequest
-    from alphaswarm_rl.core.types import JsonObject
+    from alphaswarm_rl.core.types import JsonMapping, JsonObject
     from alphaswarm_rl.envs.trading_plan import TradingPlan
     from alphaswarm_rl.market.costs import CostModel
     from alphaswarm_rl.market.margin import Margin
@@ -92,7 +91,7 @@ class TradingComponent(EnvComponent):
     takes = slots.TRADING
     #: Its parameters that mean something in default parts alone, and in which.
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {}
-    Config: type[TradingConfig] = TradingConfig
+    Config: type[TradingConfig] = TradingConfig  # type: ignore[assignment]
 
     @abc.abstractmethod
     def defaults(self) -> JsonObject:
@@ -114,7 +113,7 @@ class TradingComponent(EnvComponent):
 
         return TradingEnv(request, self.plan(request))
 
-    def part(self, slot: str, parts: Mapping[str, Any]) -> Any:
+    def part(self, slot: str, parts: JsonMapping) -> Any:
         """What fills a slot: what was handed in, or its own."""
         return parts.get(slot) or slots.slot(slot).build(self.defaults()[slot])
 
@@ -123,7 +122,7 @@ class TradingComponent(EnvComponent):
         own = [slots.slot(name).references(value) for name, value in self.defaults().items() if name not in replaced]
         return tuple(ref for refs in own for ref in refs)
 
-    def warmup_bars(self, parts: Mapping[str, Any]) -> int:
+    def warmup_bars(self, parts: JsonMapping) -> int:
         """Bars before the window's start that its parts look at."""
         pieces = [piece for slot in slots.PARTS for piece in slot.pieces(self.part(slot.name, parts))]
         pieces += slots.PORTFOLIO.build(self.config.portfolio)

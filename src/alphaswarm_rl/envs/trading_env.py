@@ -107,7 +107,10 @@ class TradingEnv(BaseRLEnv):
             view.terminated.fill(False)
             view.improper_stop.fill(False)
             return np.where(view.truncated, END_OF_DATA, "") if np.count_nonzero(view.truncated) else None
-        view.terminated[:] = np.logical_or.reduce([hit for _, improper, hit in fired if improper] or [False])
+        view.terminated[:] = False
+        for _, improper, hit in fired:
+            if improper:
+                view.terminated |= hit
         for _, improper, hit in fired:
             if not improper:
                 view.truncated |= hit

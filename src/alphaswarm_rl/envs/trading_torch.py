@@ -75,7 +75,7 @@ class TorchTradingEnv(TorchVectorEnv):
         with float64_by_default():
             # The arrays of one environment are how an episode begins for all of them.
             self._parts = TradingParts(plan, self.market, 1)
-        self._begun = self._parts.arrays()
+        self._begun: Tensors = self._parts.arrays()
         decider = self._parts.decider
         self.feature_names = self._parts.observer.feature_names
         self.trade = decider.trade
@@ -233,8 +233,8 @@ class TorchTradingEnv(TorchVectorEnv):
         """The first bar of those episodes."""
         if self.plan.starts == 1:
             return self._first_bars()
-        first, second = episode_key(self._phase, self.num_envs, self._index, episodes)  # type: ignore[arg-type]
-        draw = uniform(words, first, second, START_STREAM, 1)[:, 0]  # type: ignore[arg-type]
+        first, second = episode_key(self._phase, self.num_envs, self._index, episodes)
+        draw = uniform(words, first, second, START_STREAM, 1)[:, 0]
         return self.plan.first_bar + (draw * self.plan.starts).to(torch.int64)
 
     def _first_bars(self) -> Tensor:

@@ -11,7 +11,7 @@ from alphaswarm_rl.core.contracts import AnyVectorEnv, State
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.run_listener import Episode
 from alphaswarm_rl.core.types import Array, Batch, JsonObject
-from alphaswarm_rl.envs.passing import WatchedEnv
+from alphaswarm_rl.envs.base import WatchedEnv
 
 
 class EpisodeTracker(WatchedEnv):

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, OpenStore, StoreRequest
 from alphaswarm_rl.core.types import AnySpace, Batch, JsonObject
-from alphaswarm_rl.envs.passing import WatchedEnv
+from alphaswarm_rl.envs.base import WatchedEnv
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.numbering import ALL, Numbering, Sampling

@@ -15,7 +15,7 @@ import numpy as np
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.run_listener import RunListener, StepListener
 from alphaswarm_rl.core.types import Array, Batch, JsonObject
-from alphaswarm_rl.envs.passing import WatchedEnv
+from alphaswarm_rl.envs.base import WatchedEnv
 from alphaswarm_rl.inference.policy_plan import env_id_of, scope_of
 from alphaswarm_rl.runtime import events
 from alphaswarm_rl.telemetry import is_wanted
