@@ -160,7 +160,7 @@ def test_a_kill_switch_that_hangs_halts_training_too(settings, monkeypatch):
             hung.set()
 
     monkeypatch.setattr(Ledger, "halt_reason", hang)
-    monkeypatch.setattr("alphaswarm_rl.runtime.halting._LONGEST_GOODBYE", 0.1)
+    monkeypatch.setattr("alphaswarm_rl.runtime.halting._JOIN_SECONDS", 0.1)
     spec = tiny(training={"total_timesteps": 10**8, "n_envs": 8}, agent={"class": "random"})
     result = RLRuntime(spec, settings.model_copy(update={"ledger": patient}), sinks=[start_hanging]).train()
     assert result.status == "halted"

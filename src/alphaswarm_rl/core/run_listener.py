@@ -224,8 +224,8 @@ class RunListener:
     #: Who hears every training step, once the environment is built.
     step_listener: StepListener | None = None
 
-    def on_built(self, env: AnyVectorEnv, agent: str) -> None:
-        """The environment and the agent (its alias) are built."""
+    def on_built(self, env: AnyVectorEnv) -> None:
+        """The environment and the agent are built."""
 
     def on_event(self, event: Event) -> None:
         """An event was emitted; the ledger has stored it."""

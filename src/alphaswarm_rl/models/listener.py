@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
@@ -44,13 +45,12 @@ class ModelListener(RunListener):
             self._registry.close()
             raise
         self._scope: Scope | None = None
-        self._algorithm = ""
         #: An evaluation whose policy has no checkpoint yet: it belongs to the one that is saved at the same step.
         self._unsaved: PolicyEvaluation | None = None
 
-    def on_built(self, env: AnyVectorEnv, agent: str) -> None:
+    def on_built(self, env: AnyVectorEnv) -> None:
         """Notes which models those of this run may be compared with."""
-        self._scope, self._algorithm = self._scope_of(env), agent
+        self._scope = self._scope_of(env)
         run = self._facts
         if run.target == "train" and run.checkpoint is not None and run.checkpoint_sha256 is not None:
             # The process that saved the checkpoint of a resumed run may have died before it registered it.
@@ -91,23 +91,16 @@ class ModelListener(RunListener):
         self._registry.close()
 
     def _register(self, checkpoint: Checkpoint) -> ModelRow:
-        run, agent = self._facts, self._spec.agent
-        assert agent is not None
         assert self._scope is not None
-        return self._registry.register(
-            NewModel(
-                model_path=checkpoint.path,
-                algorithm=self._algorithm,
-                scope=self._scope,
-                total_timesteps=checkpoint.timesteps,
-                sha256=checkpoint.sha256,
-                hyperparams=agent.kwargs,
-                git_commit=run.code_fingerprint.get("git_commit"),
-                run_id=run.id,
-                spec_hash=run.spec_hash,
-                exec_hash=run.exec_hash,
-            )
+        run = self._facts
+        model = replace(
+            NewModel.of_checkpoint(checkpoint, self._spec, self._scope),
+            git_commit=run.code_fingerprint.get("git_commit"),
+            run_id=run.id,
+            spec_hash=run.spec_hash,
+            exec_hash=run.exec_hash,
         )
+        return self._registry.register(model)
 
     def _registered(self, checkpoint: Checkpoint) -> ModelRow | None:
         """The model of a checkpoint, if the registry knows it and its rewards mean what they mean in this run."""

@@ -10,9 +10,13 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sqlalchemy import RowMapping
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.run_listener import Checkpoint
+    from alphaswarm_rl.spec import RLExperimentSpec
 
 Status = Literal["staging", "production", "archived"]
 STATUSES: tuple[Status, ...] = ("staging", "production", "archived")
@@ -84,6 +88,13 @@ class NewModel:
     exec_hash: str | None = None
     tags: Sequence[str] = ()
     parent_model_id: int | None = None
+
+    @classmethod
+    def of_checkpoint(cls, checkpoint: Checkpoint, spec: RLExperimentSpec, scope: Scope) -> NewModel:
+        """The model in a checkpoint that was trained by this spec."""
+        assert spec.agent is not None
+        agent = spec.agent
+        return cls(checkpoint.path, agent.name, scope, checkpoint.timesteps, checkpoint.sha256, agent.kwargs)
 
 
 @dataclass(frozen=True)

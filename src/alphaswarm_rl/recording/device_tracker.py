@@ -24,8 +24,7 @@ class DeviceTracker(DeviceEpisodes):
 
     def __init__(self, env: AnyVectorEnv) -> None:
         super().__init__(env)
-        self.transitions = 0
-        self.finished = 0
+        self.transitions = self.finished = 0
         self.mean_reward: float | None = None
         self._episodes: list[Episode] = []
         self._counted_at = time.time_ns()

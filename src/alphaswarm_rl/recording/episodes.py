@@ -23,8 +23,7 @@ class EpisodeTracker(WatchedEnv):
 
     def __init__(self, env: AnyVectorEnv) -> None:
         super().__init__(env)
-        self.transitions = 0
-        self.finished = 0
+        self.transitions = self.finished = 0
         self._returns = np.zeros(self.num_envs)
         #: The current episode of each environment, and how many steps of it were made.
         self.numbers = np.zeros(self.num_envs, dtype=np.int64)

@@ -21,20 +21,11 @@ from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoin
 from alphaswarm_rl.inference.selection import Selection, trainer_of
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.recording.run_recorder import RunRecorder
+from alphaswarm_rl.runtime import start
 from alphaswarm_rl.runtime.fingerprints import component_drift
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.rollout import evaluate_learner
 from alphaswarm_rl.runtime.run import PORTFOLIO_COLUMNS, Run, RunSetup, open_run
-from alphaswarm_rl.runtime.start import (
-    RunRequest,
-    TrainedOn,
-    checked_builder,
-    create_row,
-    draw_seed,
-    load_data,
-    report_agent,
-    report_env,
-)
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.spec.sections import TrainingSpec
 
@@ -118,17 +109,32 @@ def evaluate(
         parent, arguments.checkpoint, verb=verb
     )
     window = arguments.window or spec.evaluation.window
-    seed = draw_seed(arguments.seed, spec.seed if parent is None else parent.seed)
-    builder = checked_builder(setup, seed=seed, window=window)
+    seed = start.draw_seed(arguments.seed, spec.seed if parent is None else parent.seed)
+    builder = start.checked_builder(setup, seed=seed, window=window)
     if arguments.episodes is None and spec.evaluation.episodes == 0:
         raise RunError(
             f"spec {spec.name!r}", f"it wants no evaluation, and {verb} is one", "Say how many episodes: --episodes 1."
         )
-    checkpoint = None if loaded is None else loaded.checkpoint
-    request = RunRequest(
-        verb, version, seed, window, parent=parent, checkpoint=checkpoint, arguments=arguments.as_dict()
+    policy: JsonObject = {}
+    if loaded is not None:
+        checkpoint = loaded.checkpoint
+        policy = {
+            "checkpoint": str(checkpoint.path),
+            "checkpoint_sha256": checkpoint.sha256,
+            "timesteps": checkpoint.timesteps,
+        }
+    parent_id = None if parent is None else parent.id
+    row = start.create_row(
+        setup,
+        ledger,
+        verb,
+        version,
+        seed=seed,
+        window=window,
+        parent_run_id=parent_id,
+        arguments=arguments.as_dict(),
+        **policy,
     )
-    row = create_row(setup, ledger, request)
     with open_run(setup, ledger, row) as run:
         _evaluate(run, builder, arguments, loaded)
     return RunResult.of(ledger.run(row.id))
@@ -163,7 +169,7 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
         checkpoint=None if loaded is None else loaded.checkpoint,
         training=training,
     )
-    load_data(
+    start.load_data(
         run,
         builder,
         {"replay" if plan.phase == "replay" else "evaluation": plan.window},
@@ -174,14 +180,14 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
         builder.restore_data(loaded.states)
     env = evaluation_env(builder, "evaluate", plan.window, episodes=plan.episodes, render=plan.render)
     with closing(env), run.open_recorder() as recorder:
-        report_env(run, env)
+        start.report_env(run, env)
         learner = builder.build_learner(env, training=False)
         if loaded is None:
             builder.fit_preprocessing(env)
         else:
             learner.set_state(loaded.states["learner"])
             load_preprocessing(env, loaded.states.get("preprocessing"))
-        report_agent(run, builder, env)
+        start.report_agent(run, builder, env)
         evaluated = evaluate_policy(run, builder, learner, env, recorder, plan)
         recorder.finish(compact=True)
     if evaluated is not None:
@@ -191,12 +197,12 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
     run.finish(metrics=result_metrics(run, evaluation), timesteps=run.row.timesteps, in_sample=in_sample)
 
 
-def _trained_on(run: Run, loaded: LoadedCheckpoint) -> TrainedOn | None:
+def _trained_on(run: Run, loaded: LoadedCheckpoint) -> tuple[RunRow, Window] | None:
     """The training behind a checkpoint; None where nobody knows it, or where its spec has other data."""
     trainer, trained = trainer_of(run.ledger, loaded.checkpoint.path), loaded.trained_spec
     if trainer is None or (trained.data_pipeline, trained.universe) != (run.spec.data_pipeline, run.spec.universe):
         return None
-    return TrainedOn(trainer, trained.training.window)
+    return trainer, trained.training.window
 
 
 def evaluation_env(

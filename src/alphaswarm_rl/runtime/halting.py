@@ -17,7 +17,7 @@ from alphaswarm_rl.settings import LedgerSettings
 _log = logging.getLogger(__name__)
 
 #: Seconds that the end of a run waits for its watcher.
-_LONGEST_GOODBYE = 5.0
+_JOIN_SECONDS = 5.0
 
 
 class HaltWatcher:
@@ -63,7 +63,7 @@ class HaltWatcher:
 
     def __exit__(self, *exc_info: object) -> None:
         self._stop.set()
-        self._thread.join(timeout=_LONGEST_GOODBYE)  # it is a daemon: one that hangs in a database is left behind
+        self._thread.join(timeout=_JOIN_SECONDS)  # it is a daemon: one that hangs in a database is left behind
 
     def _watch(self) -> None:
         beaten = time.monotonic()

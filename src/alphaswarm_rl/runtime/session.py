@@ -296,7 +296,7 @@ class TrainingSession:
         if due and max(made, default=0) < due and self.learner.timesteps < self.run.spec.training.total_timesteps:
             self.validate()
 
-    def validate_the_last(self) -> None:
+    def validate_last(self) -> None:
         """Lets the last model compete for the best one too, where the intervals missed it."""
         if self._validate_every is not None and self._validated_at != self.learner.timesteps:
             self.validate()

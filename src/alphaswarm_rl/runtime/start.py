@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from alphaswarm_rl.arrays.backend import resolve_device
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.errors import RunError
-from alphaswarm_rl.core.run_listener import Checkpoint
 from alphaswarm_rl.core.seeding import LARGEST_SEED
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
@@ -20,39 +18,6 @@ from alphaswarm_rl.runtime.fingerprints import component_drift, machine_fingerpr
 from alphaswarm_rl.runtime.run import Run, RunSetup, Verb
 from alphaswarm_rl.telemetry.routes import routes
 from alphaswarm_rl.tracking.listener import destination_for
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """What a new run's row pins beside spec and settings.
-
-    Attributes:
-        verb: What is done.
-        version: The stored version of the spec.
-        seed: Seed of all its randomness.
-        window: The dates that it plays.
-        parent: The run whose policy it takes; None where it trains its own, or none is trained.
-        checkpoint: The checkpoint of that policy.
-        total_timesteps: Transitions that a training goes to.
-        arguments: The arguments of the verb.
-    """
-
-    verb: Verb
-    version: VersionRow
-    seed: int
-    window: Window
-    parent: RunRow | None = None
-    checkpoint: Checkpoint | None = None
-    total_timesteps: int = 0
-    arguments: JsonObject = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class TrainedOn:
-    """The training behind a policy that is evaluated: its run, and its training window."""
-
-    run: RunRow
-    window: Window
 
 
 def checked_builder(setup: RunSetup, *, seed: int, window: Window) -> Builder:
@@ -77,33 +42,39 @@ def checked_builder(setup: RunSetup, *, seed: int, window: Window) -> Builder:
     return builder
 
 
-def create_row(setup: RunSetup, ledger: Ledger, request: RunRequest) -> RunRow:
-    """The row of a new run; components that changed since its version was stored are a notice in it."""
-    spec, settings, version = setup.spec, setup.settings, request.version
-    parent, checkpoint = request.parent, request.checkpoint
+def create_row(
+    setup: RunSetup, ledger: Ledger, verb: Verb, version: VersionRow, *, seed: int, window: Window, **columns: object
+) -> RunRow:
+    """The row of a new run, with all that it depends on; components that changed since are a notice in it.
+
+    Args:
+        setup: What is run where.
+        ledger: Where the row goes.
+        verb: What is done.
+        version: The stored version of the spec.
+        seed: Seed of all its randomness.
+        window: The dates that it plays.
+        **columns: What only some verbs have: the parent, the checkpoint, the arguments.
+    """
+    spec, settings = setup.spec, setup.settings
     device = resolve_device(settings.infer.device)
     return ledger.create_run(
         spec_id=version.spec_id,
         version_id=version.id,
-        parent_run_id=None if parent is None else parent.id,
         family=spec.slug,
         name=settings.store.run_name,
-        target=request.verb,
-        seed=request.seed,
+        target=verb,
+        seed=seed,
         spec_hash=version.spec_hash,
         exec_hash=spec.exec_hash,
         code_fingerprint=spec_code_fingerprint(spec),
         machine=machine_fingerprint(device),
         device=device,
-        window_start=request.window.start,
-        window_end=request.window.end,
-        checkpoint=None if checkpoint is None else str(checkpoint.path),
-        checkpoint_sha256=None if checkpoint is None else checkpoint.sha256,
+        window_start=window.start,
+        window_end=window.end,
         overrides=dict(setup.overrides),
         notices=component_drift(version, spec),
-        arguments=request.arguments,
-        timesteps=0 if checkpoint is None else checkpoint.timesteps,
-        total_timesteps=request.total_timesteps,
+        **columns,
     )
 
 
@@ -113,7 +84,7 @@ def load_data(
     windows: Mapping[str, Window],
     *,
     seen: tuple[Window, ...],
-    trained_on: TrainedOn | None = None,
+    trained_on: tuple[RunRow, Window] | None = None,
 ) -> Builder:
     """Emits the first two events of a run and loads its data; data that changed since the run began are refused.
 
@@ -122,7 +93,7 @@ def load_data(
         builder: Its builder; None makes one.
         windows: The windows it plays, by name, its own first.
         seen: The windows whose bars the policy is trained on: what is in-sample is judged by them.
-        trained_on: Whose bars the policy was trained on, where they may be compared with today's.
+        trained_on: The run that trained the policy, and its window, where its bars can be compared with today's.
 
     Returns:
         The builder, with the data of all these windows.
@@ -146,8 +117,8 @@ def load_data(
             "Put the data back, or train the spec again: rl train.",
         )
     found = builder.notices(judges=not {"evaluation", "replay"}.isdisjoint(windows), windows=windows)
-    if trained_on is not None and builder.has_other_bars(trained_on.run, trained_on.window):
-        found.append(f"the bars of the training window are not those that run {trained_on.run.id} was trained on")
+    if trained_on is not None and builder.has_other_bars(*trained_on):
+        found.append(f"the bars of the training window are not those that run {trained_on[0].id} was trained on")
     known = row.notices or []
     notices = [*known, *(notice for notice in found if notice not in known)]
     run.update(data_fingerprint=fingerprint, notices=notices)
@@ -189,7 +160,7 @@ def report_agent(run: Run, builder: Builder, env: AnyVectorEnv, **details: objec
     """Emits that the agent is built, and hands both to the listeners."""
     run.emit("agent.built", agent=builder.agent.rl_alias, device=builder.device, **details)
     for listener in run.listeners:
-        listener.on_built(env, builder.agent.rl_alias)
+        listener.on_built(env)
 
 
 def draw_seed(requested: int | str | None, default: int) -> int:

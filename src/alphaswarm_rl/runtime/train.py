@@ -12,31 +12,30 @@ from alphaswarm_rl.inference.selection import recorded_sha256
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.table_refs import refuse_other_tables
+from alphaswarm_rl.runtime import start
 from alphaswarm_rl.runtime.evaluate import result_metrics
 from alphaswarm_rl.runtime.fingerprints import machine_drift
 from alphaswarm_rl.runtime.listeners import report_steps
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.run import RunSetup, open_run
 from alphaswarm_rl.runtime.session import PhaseEnvs, TrainingSession
-from alphaswarm_rl.runtime.start import (
-    RunRequest,
-    checked_builder,
-    create_row,
-    draw_seed,
-    load_data,
-    report_agent,
-    report_env,
-)
 
 
 def train(setup: RunSetup, ledger: Ledger, *, seed: int | str | None) -> RunResult:
     """Opens a run of the spec's version and trains."""
     ledger.refuse_if_halted()
-    training, drawn = setup.spec.training, draw_seed(seed, setup.spec.seed)
-    builder = checked_builder(setup, seed=drawn, window=training.window)
-    version = ledger.persist_spec(setup.spec)
-    request = RunRequest("train", version, drawn, training.window, total_timesteps=training.total_timesteps)
-    return _run(setup, ledger, create_row(setup, ledger, request), builder=builder)
+    training, drawn = setup.spec.training, start.draw_seed(seed, setup.spec.seed)
+    builder = start.checked_builder(setup, seed=drawn, window=training.window)
+    row = start.create_row(
+        setup,
+        ledger,
+        "train",
+        ledger.persist_spec(setup.spec),
+        seed=drawn,
+        window=training.window,
+        total_timesteps=training.total_timesteps,
+    )
+    return _run(setup, ledger, row, builder=builder)
 
 
 def resume(setup: RunSetup, ledger: Ledger, run_id: str) -> RunResult:
@@ -61,14 +60,14 @@ def _run(
     if evaluation.episodes:
         windows["evaluation"] = evaluation.window
     with open_run(setup, ledger, row) as run, ExitStack() as opened:
-        builder = load_data(run, builder, windows, seen=training_windows(training))
+        builder = start.load_data(run, builder, windows, seen=training_windows(training))
         loaded = None if stopped is None else _last_checkpoint(stopped)
         if loaded is not None:
             builder.restore_data(loaded.states)
         envs = PhaseEnvs.build(builder, run, opened)
-        report_env(run, envs.train)
+        start.report_env(run, envs.train)
         learner = builder.build_learner(envs.train, training=True)
-        report_agent(run, builder, envs.train, resume=learner.resume)
+        start.report_agent(run, builder, envs.train, resume=learner.resume)
         recorder = opened.enter_context(run.open_recorder())
         session = TrainingSession(run, builder, learner, envs, recorder)
         if stopped is None or loaded is None:
@@ -123,7 +122,7 @@ def _train(session: TrainingSession) -> None:
         env.return_to_mark()
     last = session.save()
     if not run.watcher.reason:
-        session.validate_the_last()
+        session.validate_last()
     evaluation = None if run.watcher.reason else session.evaluate()
     recorder.finish(compact=not run.watcher.reason)
     metrics = result_metrics(run, evaluation)

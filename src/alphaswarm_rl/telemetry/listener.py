@@ -77,7 +77,7 @@ class TelemetryListener(RunListener):
                 self.close()
                 raise
 
-    def on_built(self, env: AnyVectorEnv, agent: str) -> None:
+    def on_built(self, env: AnyVectorEnv) -> None:
         """Notes in the run's row which variables could not be used; hears every step where they are exported."""
         if self._telemetry.notices:
             self._run.add_notices(self._telemetry.notices)
