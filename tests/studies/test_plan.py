@@ -2,16 +2,13 @@
 
 import copy
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, SpecError
-from alphaswarm_rl.statistics.performance import performance
+from alphaswarm_rl.studies.changes import overlap, value_at, with_value
 from alphaswarm_rl.studies.tuning import Parameter, Plan, TuningDocument, first_draw
-from alphaswarm_rl.studies.tuning.metrics import OF_ACCOUNTS
-from alphaswarm_rl.studies.tuning.paths import overlap, value_at, with_value
 from tests.studies.documents import POLICIES, RATE, TRADING, base, document
 
 WEIGHT = {"reward.kwargs.weight": {"type": "float", "low": 0.0, "high": 2.0}}
@@ -125,10 +122,6 @@ def test_paths_that_overlap_are_refused():
 )
 def test_a_metric_that_no_run_would_have_is_refused(study, spec, words):
     refused(*words, spec=spec, **study)
-
-
-def test_metrics_of_accounts_are_those_that_evaluations_have():
-    assert set(performance(np.array([1.0, 2.0, 3.0]), 252.0)) | {"turnover", "cost"} == set(OF_ACCOUNTS)
 
 
 def test_a_base_that_cannot_be_trained_is_refused():

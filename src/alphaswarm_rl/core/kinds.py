@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Window,
     )
     from alphaswarm_rl.core.refs import ComponentRef
+    from alphaswarm_rl.core.study_context import StudyContext
     from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace, JsonMapping
     from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
@@ -252,8 +253,8 @@ class Ensembler(RLComponent):
     rl_kind = "ensembler"
 
     @abc.abstractmethod
-    def run(self, context: Any) -> Any:
-        """Trains and combines, through the context that the runtime hands in."""
+    def run(self, context: StudyContext) -> object:
+        """Trains and combines; every run is asked of the context. Returns what came of it, as plain data."""
 
 
 class Experiment(RLComponent):
@@ -262,8 +263,8 @@ class Experiment(RLComponent):
     rl_kind = "experiment"
 
     @abc.abstractmethod
-    def run(self, context: Any) -> Any:
-        """Runs the study, through the context that the runtime hands in."""
+    def run(self, context: StudyContext) -> object:
+        """Runs the study; every run is asked of the context. Returns what it found, as plain data."""
 
 
 class TrajectoryStore(RLComponent):

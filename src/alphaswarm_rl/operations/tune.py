@@ -146,7 +146,7 @@ def tune(
         trials=request.trials,
         overrides=effective.sources,
         progress=progress,
-        told=lambda row: listen(TrialEnded(row.number, row.state, row.value, row.run_id, row.params, row.error)),
+        on_trial=lambda row: listen(TrialEnded(row.number, row.state, row.value, row.run_id, row.params, row.error)),
     )
     if request.write is None or report.halted is not None:
         return _result(report)

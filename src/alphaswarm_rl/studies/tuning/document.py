@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, JsonValue, PrivateAttr, ValidationError, field_validator, model_validator
 
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.model import FrozenModel, explain
 from alphaswarm_rl.core.seeding import LARGEST_SEED
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.yaml import load_yaml_file
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec
 from alphaswarm_rl.studies.tuning.metrics import Metric
@@ -72,7 +73,7 @@ class Parameter(FrozenModel):
         return [json.dumps(choice, sort_keys=True) for choice in self.choices or ()]
 
     @property
-    def extremes(self) -> list[Any]:
+    def extremes(self) -> list[JsonValue]:
         """Values that a spec must take before any other is tried: the ends of a range and one inside; every choice."""
         if self.type == "categorical":
             return list(self.choices or ())
@@ -119,7 +120,7 @@ class StudySection(FrozenModel):
 class TuningDocument(FrozenModel):
     """A base spec, the space that is searched, and the study."""
 
-    base: str | dict[str, Any] = Field(description="The spec: a file beside the document, a preset, or the spec.")
+    base: str | JsonObject = Field(description="The spec: a file beside the document, a preset, or the spec.")
     space: dict[str, Parameter] = Field(min_length=1, description="What is searched, by path in the spec.")
     study: StudySection = Field(default_factory=StudySection, description="How it is searched.")
 
@@ -127,7 +128,7 @@ class TuningDocument(FrozenModel):
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @classmethod
-    def from_data(cls, data: Any, *, source: str = "tuning document", folder: Path | None = None) -> TuningDocument:
+    def from_data(cls, data: object, *, source: str = "tuning document", folder: Path | None = None) -> TuningDocument:
         """The document in plain data, such as a parsed YAML file.
 
         Args:

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, get_args
 
 from alphaswarm_rl.core.errors import SpecError, nearest
+from alphaswarm_rl.core.study_context import StudyRun
 from alphaswarm_rl.spec import RLExperimentSpec
+from alphaswarm_rl.statistics.performance import ACCOUNT_MEASURES, EPISODE_MEASURES
 
-if TYPE_CHECKING:
-    from alphaswarm_rl.ledger import EvaluationPhase
-
-#: What every evaluation has; the first ones are made of rewards.
-OF_REWARDS = ("mean_reward", "std_reward", "min_reward", "max_reward", "total_reward")
-OF_EPISODES = (*OF_REWARDS, "mean_length")
-#: What those of trading environments have beside them.
-OF_ACCOUNTS = (
-    "total_return",
-    "annual_return",
-    "volatility",
-    "sharpe",
-    "sortino",
-    "max_drawdown",
-    "final_value",
-    "turnover",
-    "cost",
-)
-_PHASES: dict[str, EvaluationPhase] = {"validation": "validation", "evaluation": "evaluate"}
+Window = Literal["validation", "evaluation"]
+_WINDOWS: tuple[Window, ...] = get_args(Window)
 
 
 @dataclass(frozen=True)
@@ -34,31 +19,36 @@ class Metric:
     """One metric of one phase.
 
     Attributes:
-        window: Whose it is: the validations during training, or the evaluation at the end.
-        name: Which it is.
+        window: The validations during training, or the evaluation at the end.
+        name: The measure, as `statistics.performance` names it.
     """
 
-    window: Literal["validation", "evaluation"]
+    window: Window
     name: str
 
     @classmethod
     def read(cls, text: str) -> Metric:
         """The metric that `validation.NAME` or `evaluation.NAME` means; any other text is a ValueError."""
         window, _, name = text.partition(".")
-        if window not in _PHASES:
+        found = next((known for known in _WINDOWS if known == window), None)
+        if found is None:
             raise ValueError(f"{text!r} is not validation.NAME or evaluation.NAME, such as validation.mean_reward")
-        known = (*OF_EPISODES, *OF_ACCOUNTS)
+        known = (*EPISODE_MEASURES, *ACCOUNT_MEASURES)
         if name not in known:
             raise ValueError(f"there is no metric {name!r}. {nearest(name, known)}".rstrip("."))
-        return cls("validation" if window == "validation" else "evaluation", name)
+        return cls(found, name)
 
     def __str__(self) -> str:
         return f"{self.window}.{self.name}"
 
-    @property
-    def phase(self) -> EvaluationPhase:
-        """What rows of evaluations call its phase."""
-        return _PHASES[self.window]
+    def of(self, run: StudyRun) -> float | None:
+        """Its value in a run; None where the run has none.
+
+        Of validations the last one counts, that of the model that training ends with: the best of a run's validations
+        would be one more maximum over noise.
+        """
+        value = (run.validation if self.window == "validation" else run.evaluation).get(self.name)
+        return None if value is None else float(value)
 
     def refuse_absent(self, spec: RLExperimentSpec, *, pruning: bool) -> None:
         """Refuses a metric that no run of the spec would have, and pruning that would have nothing to look at."""
@@ -72,9 +62,11 @@ class Metric:
             )
         if self.window == "evaluation" and spec.evaluation.episodes == 0:
             raise SpecError(what, "the base spec makes no evaluation", "Give it evaluation.episodes of 1 or more.")
-        if self.name in OF_ACCOUNTS and not _trades(spec):
+        if self.name in ACCOUNT_MEASURES and not _trades(spec):
             assert spec.env is not None
-            raise SpecError(what, f"the env {spec.env.name!r} has no account", f"Take one of {', '.join(OF_EPISODES)}.")
+            raise SpecError(
+                what, f"the env {spec.env.name!r} has no account", f"Take one of {', '.join(EPISODE_MEASURES)}."
+            )
         if pruning and not validates:
             raise SpecError(
                 "study.pruning",

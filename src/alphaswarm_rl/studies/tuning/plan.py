@@ -6,14 +6,17 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+
+from pydantic import JsonValue
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, SpecError
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent, refuse_verb
 from alphaswarm_rl.spec.experiment import NOT_EXECUTED
+from alphaswarm_rl.statistics.performance import REWARD_MEASURES
+from alphaswarm_rl.studies.changes import changed_spec, overlap, value_at
 from alphaswarm_rl.studies.tuning.document import Parameter, StudySection, TuningDocument
-from alphaswarm_rl.studies.tuning.metrics import OF_REWARDS, Metric
-from alphaswarm_rl.studies.tuning.paths import overlap, value_at, with_value
+from alphaswarm_rl.studies.tuning.metrics import Metric
 
 #: Fields that decide how a trial is judged: values under different ones cannot be compared.
 _JUDGING = (
@@ -69,16 +72,11 @@ class Plan:
         """What the study is called."""
         return self.study.name or self.base.slug
 
-    def spec_for(self, values: Mapping[str, Any]) -> RLExperimentSpec:
+    def spec_for(self, values: JsonMapping) -> RLExperimentSpec:
         """The base spec with other values at these paths; it keeps its slug, so that its runs are of one family."""
-        data = self.base.as_data()
-        for path, value in values.items():
-            data = with_value(data, path, value)
-        spec = RLExperimentSpec.from_data(data, source=f"base spec {self.base.name!r} with {_shown(values)}")
-        refuse_absent(spec)
-        return spec
+        return changed_spec(self.base, values, kind="space path")
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """What a study must keep from its first trial to its last: with another of these it would be another study."""
         return {
             "base": self.base.spec_hash,
@@ -103,7 +101,7 @@ class Plan:
 
     def _refuse_fields_of_no_use(self, path: str) -> None:
         what = f"space path {path!r}"
-        value_at(self.base.as_data(), path)  # is it there at all?
+        value_at(self.base.as_data(), path, kind="space path")  # refuses one that does not exist
         if any(f"{path}.".startswith(f"{field}.") for field in NOT_EXECUTED):
             raise SpecError(
                 what, "it changes nothing about what is computed", "Search a field that training depends on."
@@ -118,7 +116,7 @@ class Plan:
             raise SpecError(
                 what, "it changes how trials are judged, so that they could not be compared", "Fix it in the base spec."
             )
-        if self.metric.name in OF_REWARDS and any(overlap(path, field) for field in _REWARDS):
+        if self.metric.name in REWARD_MEASURES and any(overlap(path, field) for field in _REWARDS):
             raise SpecError(
                 what,
                 f"it changes what a reward is, and trials are judged by {self.metric}",
@@ -127,7 +125,7 @@ class Plan:
 
     def _refuse_wrong_bounds(self, path: str, parameter: Parameter) -> None:
         """Tries the extremes, one at a time: each must give a spec, and another one than the others."""
-        hashes: dict[str, Any] = {}
+        hashes: dict[str, JsonValue] = {}
         for value in parameter.extremes:
             try:
                 found = self.spec_for({path: value})
@@ -146,7 +144,3 @@ class Plan:
 
 
 _BOUNDS = "Give bounds or choices that the component takes: rl components show KIND ALIAS."
-
-
-def _shown(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{path} = {json.dumps(value)}" for path, value in values.items())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from alphaswarm_rl.core.errors import OptionError, RunError
+from alphaswarm_rl.core.study_context import StudyContext
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.ledger import FamilyCount, Ledger
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.studies.tuning.metrics import Metric
 from alphaswarm_rl.studies.tuning.plan import Plan
 from alphaswarm_rl.studies.tuning.study import Study, TrialRow
-from alphaswarm_rl.studies.tuning.trial import value_of
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class StudyReport:
         ]
         return "\n".join([*head, self.plan.spec_for(best.params).to_yaml()])
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """The report as JSON."""
         return {
             "study": self.plan.name,
@@ -102,7 +102,7 @@ class StudyReport:
         }
 
 
-def report_of(study: Study, settings: Settings, *, halted: str | None = None) -> StudyReport:
+def report_of(study: Study, context: StudyContext, settings: Settings, *, halted: str | None = None) -> StudyReport:
     """What a study found so far."""
     with Ledger.open(settings) as ledger:
         family = ledger.count_family(study.plan.base.slug)
@@ -110,8 +110,7 @@ def report_of(study: Study, settings: Settings, *, halted: str | None = None) ->
     best, metric = report.best, study.plan.metric
     if best is None or best.run_id is None or metric.window == "evaluation":
         return report
-    evaluation = value_of(best.run_id, Metric("evaluation", metric.name), settings)
-    return StudyReport(report.plan, report.trials, family, evaluation, halted)
+    return replace(report, evaluation=Metric("evaluation", metric.name).of(context.run(best.run_id)))
 
 
 def refuse_existing(path: Path) -> None:

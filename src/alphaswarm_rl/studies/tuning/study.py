@@ -12,16 +12,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from alphaswarm_rl.core.errors import RunError, require
 from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.db.engine import BUSY_SECONDS, open_engine
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.studies.tuning.document import Parameter
 from alphaswarm_rl.studies.tuning.plan import Plan
 
-TrialState = Literal["completed", "pruned", "failed", "interrupted", "running"]
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial, Trial
+
+State = Literal["completed", "pruned", "failed", "interrupted", "running"]
 
 #: Why a trial that ended failed; one that failed without it was interrupted.
 _ERROR = "error"
@@ -43,9 +50,9 @@ class TrialRow:
     """
 
     number: int
-    state: TrialState
+    state: State
     value: float | None
-    params: dict[str, Any]
+    params: JsonObject
     run_id: str | None
     error: str | None = None
 
@@ -58,49 +65,51 @@ class Study:
         storage: Optuna's storage; None keeps it in memory.
     """
 
-    def __init__(self, plan: Plan, storage: Any = None) -> None:
+    def __init__(self, plan: Plan, storage: BaseStorage | None = None) -> None:
         self.plan = plan
-        self._optuna = _optuna()
-        pruners = self._optuna.pruners
+        require_optuna()
+        import optuna
+        from optuna.pruners import MedianPruner, NopPruner
+
         startup = plan.study.startup_trials
-        self._study = self._optuna.create_study(
+        self._study = optuna.create_study(
             study_name=plan.name,
             storage=storage,
             direction=plan.study.direction,
             sampler=self._sampler(0),
-            pruner=pruners.MedianPruner(n_startup_trials=startup) if plan.study.pruning else pruners.NopPruner(),
+            pruner=MedianPruner(n_startup_trials=startup) if plan.study.pruning else NopPruner(),
             load_if_exists=True,
         )
         self._refuse_another_plan()
-        self._give_up_what_was_running()
+        self._give_up_running_trials()
 
-    def ask(self) -> Any:
+    def ask(self) -> Trial:
         """The next trial, as Optuna's object; `values_of` says its parameters."""
         self._study.sampler = self._sampler(len(self.made()))
         return self._study.ask({path: self._distribution(found) for path, found in self.plan.space.items()})
 
-    def values_of(self, trial: Any) -> dict[str, Any]:
+    def values_of(self, trial: Trial) -> JsonObject:
         """The parameters of a trial as a spec takes them."""
         return _values(self.plan.space, trial.params)
 
-    def complete(self, trial: Any, value: float) -> None:
+    def complete(self, trial: Trial, value: float) -> None:
         """Ends a trial with its value."""
         self._study.tell(trial, value)
 
-    def prune(self, trial: Any) -> None:
+    def prune(self, trial: Trial) -> None:
         """Ends a trial that was halted for its validations."""
-        self._study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
+        self._end(trial, "PRUNED")
 
-    def fail(self, trial: Any, error: str) -> None:
+    def fail(self, trial: Trial, error: str) -> None:
         """Ends a trial whose parameters came to nothing; it counts."""
         trial.set_user_attr(_ERROR, error)
         self.interrupt(trial)
 
-    def interrupt(self, trial: Any) -> None:
+    def interrupt(self, trial: Trial) -> None:
         """Ends a trial that its parameters are not to blame for; it is made up for."""
-        self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        self._end(trial, "FAIL")
 
-    def note_run(self, trial: Any, run_id: str) -> None:
+    def note_run(self, trial: Trial, run_id: str) -> None:
         """Says which run a trial is."""
         trial.set_user_attr(_RUN, run_id)
 
@@ -112,34 +121,35 @@ class Study:
         """The trials that count: all that ended by themselves."""
         return [row for row in self.rows() if row.state not in ("interrupted", "running")]
 
-    def _sampler(self, made: int) -> Any:
+    def _sampler(self, made: int) -> BaseSampler:
+        from optuna.samplers import TPESampler
+
         # A sampler of its own for each trial: its stream must not depend on which process drew before.
-        return self._optuna.samplers.TPESampler(
+        return TPESampler(
             seed=derived_seed(self.plan.study.seed, "tuning", made), n_startup_trials=self.plan.study.startup_trials
         )
 
-    def _distribution(self, parameter: Parameter) -> Any:
-        kinds = self._optuna.distributions
+    def _distribution(self, parameter: Parameter) -> BaseDistribution:
+        from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
         if parameter.type == "categorical":
             # As texts: Optuna keeps no lists and mappings.
-            return kinds.CategoricalDistribution(parameter.texts)
+            return CategoricalDistribution(parameter.texts)
         assert parameter.low is not None
         assert parameter.high is not None
         if parameter.type == "int":
             step = 1 if parameter.step is None else int(parameter.step)
-            return kinds.IntDistribution(int(parameter.low), int(parameter.high), log=parameter.log, step=step)
-        return kinds.FloatDistribution(
-            float(parameter.low), float(parameter.high), log=parameter.log, step=parameter.step
-        )
+            return IntDistribution(int(parameter.low), int(parameter.high), log=parameter.log, step=step)
+        return FloatDistribution(float(parameter.low), float(parameter.high), log=parameter.log, step=parameter.step)
 
     def _refuse_another_plan(self) -> None:
-        wanted = self.plan.fingerprint()
+        fingerprint = self.plan.fingerprint()
         text = self._study.user_attrs.get(_PLAN)
         if text is None:
-            self._study.set_user_attr(_PLAN, json.dumps(wanted))
+            self._study.set_user_attr(_PLAN, json.dumps(fingerprint))
             return
         begun = json.loads(text)
-        changed = sorted(key for key in wanted if wanted[key] != begun.get(key))
+        changed = sorted(key for key in fingerprint if fingerprint[key] != begun.get(key))
         if changed:
             raise RunError(
                 f"study {self.plan.name!r}",
@@ -147,14 +157,19 @@ class Study:
                 "Give this one another study.name; only study.trials may change.",
             )
 
-    def _give_up_what_was_running(self) -> None:
-        running = self._optuna.trial.TrialState.RUNNING
-        for trial in self._study.get_trials(deepcopy=False, states=(running,)):
-            self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+    def _give_up_running_trials(self) -> None:
+        for trial in self._study.get_trials(deepcopy=False):
+            if trial.state.name == "RUNNING":
+                self._end(trial.number, "FAIL")
 
-    def _row(self, trial: Any) -> TrialRow:
+    def _end(self, trial: Trial | int, state: str) -> None:
+        from optuna.trial import TrialState
+
+        self._study.tell(trial, state=TrialState[state])
+
+    def _row(self, trial: FrozenTrial) -> TrialRow:
         error = trial.user_attrs.get(_ERROR)
-        states: Mapping[str, TrialState] = {"COMPLETE": "completed", "PRUNED": "pruned", "RUNNING": "running"}
+        states: Mapping[str, State] = {"COMPLETE": "completed", "PRUNED": "pruned", "RUNNING": "running"}
         state = states.get(trial.state.name, "interrupted" if error is None else "failed")
         params = _values(self.plan.space, trial.params)
         return TrialRow(trial.number, state, trial.value, params, trial.user_attrs.get(_RUN), error)
@@ -163,14 +178,16 @@ class Study:
 @contextmanager
 def open_study(plan: Plan, settings: Settings) -> Iterator[Study]:
     """The study in the home folder, begun or gone on with; a second process on it is refused."""
-    optuna = _optuna()
+    require_optuna()
+    from optuna.storages import RDBStorage
+
     folder = settings.below_home(Path("tuning"))
     folder.mkdir(parents=True, exist_ok=True)
     url = f"sqlite:///{folder / 'studies.db'}"
     open_engine(url).dispose()  # a file on a network disk is refused, as the ledger's is
     with _alone(folder / f"{plan.name}.lock", plan.name):
         try:
-            storage = optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": BUSY_SECONDS}})
+            storage = RDBStorage(url, engine_kwargs={"connect_args": {"timeout": BUSY_SECONDS}})
         except RuntimeError as error:  # what Optuna raises for a file of another version of it
             raise RunError(
                 f"the studies in {str(folder / 'studies.db')!r}", str(error), "Use the version of Optuna that wrote it."
@@ -193,7 +210,7 @@ def _alone(path: Path, name: str) -> Iterator[None]:
         yield  # the lock ends with the file, and with the process however that ends
 
 
-def _values(space: Mapping[str, Parameter], params: Mapping[str, Any]) -> dict[str, Any]:
+def _values(space: Mapping[str, Parameter], params: JsonMapping) -> JsonObject:
     return {
         path: json.loads(params[path]) if parameter.type == "categorical" else params[path]
         for path, parameter in space.items()
@@ -201,10 +218,10 @@ def _values(space: Mapping[str, Parameter], params: Mapping[str, Any]) -> dict[s
     }
 
 
-def _optuna() -> Any:
+def require_optuna() -> None:
+    """Loads Optuna, or names the extra to install."""
     optuna = require("optuna", extra="tune")
     # Its lines go where ours go, and only those that warn.
     optuna.logging.disable_default_handler()
     optuna.logging.enable_propagation()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
