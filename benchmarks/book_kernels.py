@@ -1,10 +1,10 @@
 """How many accounts a second the Book's kernels step, for each way to trade.
 
-    python benchmarks/book_kernels.py [--rounds 11] [--assets 30] [--threads] [--torch] [--json]
+    python benchmarks/book_kernels.py [--rounds 11] [--assets 30] [--torch] [--json]
 
 One step is one trade and one mark of one account; random actions on random walks, default costs; `mark` is the mark
-alone. Contestants take turns, figures are medians; single-threaded ones are of CPU time, so that a busy machine does
-not count. `shares` has cash for every buy; in `shares_starved` cash runs out in every step, so that buys are sorted.
+alone. Contestants take turns, figures are medians of CPU time, so that a busy machine does not count. `shares` has cash
+for every buy; in `shares_starved` cash runs out in every step, so that buys are sorted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
 
 import numpy as np
 
@@ -31,10 +30,9 @@ WAYS = ("shares", "shares_starved", "weights", "position", "mark")
 class Contestant:
     """Accounts that trade one way, and the time they took."""
 
-    def __init__(self, way: str, count: int, assets: int, *, parallel: bool) -> None:
+    def __init__(self, way: str, count: int, assets: int) -> None:
         rng = np.random.default_rng(0)
-        self.way, self.count, self.parallel = way, count, parallel
-        self.name = f"{way}{'_threads' if parallel else ''}"
+        self.name, self.way, self.count = way, way, count
         self.prices = 50 * np.exp(np.cumsum(rng.normal(0, 0.01, (BARS, assets)), axis=0))
         self.tradable = np.ones(self.prices.shape, bool)
         self.margin = Margin() if way == "position" else CASH_ACCOUNT
@@ -43,8 +41,8 @@ class Contestant:
         self.positions = np.full((count, assets), 10.0 if way == "mark" else 0.0)
         self.asset = np.zeros(count, np.int64)
         self.time = np.zeros(count, np.int64)
-        self.out = {"cost": np.zeros(count), "turnover": np.zeros(count), "traded": np.zeros((count, assets))}
-        self.marked = {"equity": np.zeros(count), "carry": np.zeros(count), "called": np.zeros(count, bool)}
+        self.cost, self.turnover, self.traded = np.zeros(count), np.zeros(count), np.zeros((count, assets))
+        self.equity, self.carry, self.called = np.zeros(count), np.zeros(count), np.zeros(count, bool)
         self.speeds: list[float] = []
         self.bar = 0
         self.run(steps=200)
@@ -58,34 +56,29 @@ class Contestant:
 
     def run(self, steps: int) -> None:
         """Steps all accounts."""
-        accounts, market = (self.cash, self.positions), (self.time, self.prices, self.tradable, None, RATES)
+        accounts = (0, self.count, self.cash, self.positions)
+        market = (self.time, self.prices, self.tradable, np.empty((0, 0)), np.array(RATES))
+        limits, marked = (self.margin.initial, self.margin.short), (self.equity, self.carry, self.called)
         for _ in range(steps):
             self.bar += 1
             self.time[:] = self.bar % BARS
             action = self.actions[self.bar % POOL]
+            out = (self.cost, self.turnover, self.traded)
             if self.way.startswith("shares"):
-                kernels_numba.trade_shares(*accounts, action, *market, whole=True, parallel=self.parallel, **self.out)
+                kernels_numba.trade_shares(*accounts, action, *market, True, *out)
             elif self.way == "weights":
-                kernels_numba.trade_to_weights(
-                    *accounts, action, *market, self.margin, parallel=self.parallel, **self.out
-                )
+                kernels_numba.trade_to_weights(*accounts, action, *market, *limits, *out)
             elif self.way == "position":
-                out = {**self.out, "traded": self.out["traded"][:, 0]}
-                kernels_numba.trade_to_position(
-                    *accounts, action, self.asset, *market, self.margin, size=0.5, by_units=False,
-                    parallel=self.parallel, **out,
-                )  # fmt: skip
-            kernels_numba.mark(
-                *accounts, self.time, self.prices, RATES, self.margin, parallel=self.parallel, **self.marked
-            )
+                one = (self.cost, self.turnover, self.traded[:, 0])
+                kernels_numba.trade_to_position(*accounts, action, self.asset, *market, *limits, 0.5, False, *one)
+            kernels_numba.mark(*accounts, self.time, self.prices, market[-1], self.margin.maintenance, *marked)
 
     def measure(self) -> None:
         """One round."""
-        clock: Callable[[], float] = time.perf_counter if self.parallel else time.thread_time
         steps = max(5, 100_000 // self.count)
-        started = clock()
+        started = time.thread_time()
         self.run(steps)
-        self.speeds.append(self.count * steps / (clock() - started))
+        self.speeds.append(self.count * steps / (time.thread_time() - started))
 
     def row(self) -> dict[str, object]:
         """The figures."""
@@ -103,14 +96,13 @@ class TorchShares(Contestant):
         torch.set_num_threads(1)
 
         def step(cash, positions, orders, moment, prices, tradable):
-            done = kernels_torch.trade_shares(
-                cash, positions, orders, moment, prices, tradable, None, RATES, whole=True
-            )
+            rows = kernels_torch.MarketRows(moment, prices, tradable, None)
+            done = kernels_torch.trade_shares(cash, positions, orders, rows, RATES, whole=True)
             marked = kernels_torch.mark(done.cash, done.positions, moment, prices, RATES, CASH_ACCOUNT)
             return marked.cash, done.positions
 
         self._torch, self._step = torch, torch.compile(step) if compiled else step
-        super().__init__("shares", count, assets, parallel=False)
+        super().__init__("shares", count, assets)
         self.name = f"shares_torch{'_compiled' if compiled else ''}"
 
     def run(self, steps: int) -> None:
@@ -137,16 +129,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--assets", type=int, default=30)
-    parser.add_argument("--threads", action="store_true", help="the threaded forms as well, in wall time")
     parser.add_argument("--torch", action="store_true", help="the share rule in torch as well")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     contestants: list[Contestant] = []
     for count in SIZES:
-        for parallel in (False, True) if arguments.threads else (False,):
-            for way in WAYS:
-                assets = 1 if way == "position" else arguments.assets
-                contestants.append(Contestant(way, count, assets, parallel=parallel))
+        for way in WAYS:
+            contestants.append(Contestant(way, count, 1 if way == "position" else arguments.assets))
         if arguments.torch:
             contestants += [TorchShares(count, arguments.assets, compiled=compiled) for compiled in (False, True)]
     for _ in range(arguments.rounds):

@@ -16,7 +16,7 @@ import torch  # noqa: E402  (the interpreter is chosen before Triton is imported
 
 from alphaswarm_rl.arrays import backend_torch  # noqa: E402
 from alphaswarm_rl.arrays import gather_triton as gather  # noqa: E402
-from alphaswarm_rl.market import decision_step_torch  # noqa: E402
+from alphaswarm_rl.market import decision_step_torch, kernels_torch  # noqa: E402
 from alphaswarm_rl.market import kernels_triton as trading  # noqa: E402
 from alphaswarm_rl.market.costs import CostModel  # noqa: E402
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin  # noqa: E402
@@ -41,11 +41,11 @@ def check_trading(assets: int, costs: dict[str, float], whole: bool, margin: Mar
     orders = torch.round((torch.rand(n, assets, **number) * 2 - 1) * 100)
     weights = torch.softmax(torch.rand(n, assets + 1, **number) * 4, 1)[:, 1:] * (1.5 if margin.short else 1.0)
     time = torch.randint(0, bars, (n,))
-    kernel, plain = trading.Trader(rates, margin, CPU), decision_step_torch.PlainTrader(rates, margin)
-    market = (time, prices, tradable, volume, marks)
-    for name, wanted, more in (("trade_shares", orders, {"whole": whole}), ("trade_to_weights", weights, {})):
-        expected, _ = getattr(plain, name)(cash, positions, wanted, *market, **more)
-        found, marked = getattr(kernel, name)(cash, positions, wanted, *market, **more)
+    kernel, plain = trading.TritonTrader(rates, margin, CPU), kernels_torch.TorchTrader(rates, margin)
+    rows = kernels_torch.MarketRows(time, prices, tradable, volume)
+    for name, action, more in (("trade_shares", orders, {"whole": whole}), ("trade_to_weights", weights, {})):
+        expected, _ = getattr(plain, name)(cash, positions, action, rows, marks, **more)
+        found, marked = getattr(kernel, name)(cash, positions, action, rows, marks, **more)
         compare(found[1:], expected[1:])
         compare(marked, plain.mark(expected.cash, expected.positions, time, marks))
         if name == "trade_shares":
@@ -75,7 +75,7 @@ def check_environments() -> None:
         self._kernels = gather
 
     backend_torch.TorchBackend.__init__ = with_kernels
-    decision_step_torch._trader = trading.Trader
+    decision_step_torch._trader = trading.TritonTrader
     for name, other in plain.items():
         env = built(name)
         assert torch.equal(env.reset()[0], other.reset()[0])

@@ -6,11 +6,12 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from alphaswarm_rl.market import kernels_numba, kernels_torch, kernels_torch_targets
+from alphaswarm_rl.market import kernels_torch
 from alphaswarm_rl.market.book import Book
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 from alphaswarm_rl.market.quotes import Quotes
+from tests.market import numba_accounts
 
 START = 100_000.0
 FREE = CostModel(commission_rate=0, half_spread_bps=0, borrow_rate=0)
@@ -176,25 +177,25 @@ def run_numba(world, way, actions, *, parallel=False):
         traded, closed, called = np.full((count, assets), np.nan), np.empty((count, assets)), np.empty(count, bool)
         market = (time, world.prices, world.tradable, world.volume, world.rates)
         out = {"cost": cost, "turnover": turnover, "parallel": parallel}
-        kernels_numba.adjust(cash, positions, time, world.dividends, world.splits, parallel=parallel)
+        numba_accounts.adjust(cash, positions, time, world.dividends, world.splits, parallel=parallel)
         if way.endswith("shares"):
             whole = way == "whole shares"
-            kernels_numba.trade_shares(cash, positions, actions[t], *market, whole=whole, traded=traded, **out)
+            numba_accounts.trade_shares(cash, positions, actions[t], *market, whole=whole, traded=traded, **out)
         elif way == "weights":
-            kernels_numba.trade_to_weights(cash, positions, actions[t], *market, world.margin, traded=traded, **out)
+            numba_accounts.trade_to_weights(cash, positions, actions[t], *market, world.margin, traded=traded, **out)
         else:
             one = np.full(count, np.nan)
-            kernels_numba.trade_to_position(
+            numba_accounts.trade_to_position(
                 cash, positions, actions[t], asset, *market, world.margin, size=size_of(way), by_units=way == "units",
                 traded=one, **out,
             )  # fmt: skip
             traded[:] = 0
             traded[np.arange(count), asset] = one
         rows = np.array([forced_out(t, i) for i in range(count)])
-        kernels_numba.close_positions(
+        numba_accounts.close_positions(
             cash, positions, rows, world.ends, *market, cost=closing, traded=closed, parallel=parallel
         )
-        kernels_numba.mark(
+        numba_accounts.mark(
             cash, positions, time, world.marks, world.rates, world.margin, equity=equity, carry=carry, called=called,
             parallel=parallel,
         )  # fmt: skip
@@ -205,14 +206,14 @@ def run_numba(world, way, actions, *, parallel=False):
     return {key: np.stack([bar[key] for bar in bars]) for key in bars[0]}
 
 
-def torch_step(cash, positions, action, time, asset, market, margin, way):
+def torch_step(cash, positions, action, asset, rows, rates, margin, way):
     """Trades as `way` says; torch functions return everything anew."""
     if way.endswith("shares"):
-        return kernels_torch.trade_shares(cash, positions, action, time, *market, whole=way == "whole shares")
+        return kernels_torch.trade_shares(cash, positions, action, rows, rates, whole=way == "whole shares")
     if way == "weights":
-        return kernels_torch_targets.trade_to_weights(cash, positions, action, time, *market, margin)
-    return kernels_torch_targets.trade_to_position(
-        cash, positions, action, asset, time, *market, margin, size=size_of(way), by_units=way == "units"
+        return kernels_torch.trade_to_weights(cash, positions, action, rows, rates, margin)
+    return kernels_torch.trade_to_position(
+        cash, positions, action, asset, rows, rates, margin, size=size_of(way), by_units=way == "units"
     )
 
 
@@ -224,14 +225,15 @@ def run_torch(world, way, actions, step=torch_step):
         torch.zeros(actions.shape[1], world.assets).double(),
     )
     asset = torch.tensor([asset_of(world, i) for i in range(count)])
-    market = (t_(world.prices), t_(world.tradable), t_(world.volume), world.rates)
+    tables = (t_(world.prices), t_(world.tradable), t_(world.volume))
     bars = []
     for t in range(world.bars):
         time = torch.full((count,), t)
         cash, positions = kernels_torch.adjust(cash, positions, time, t_(world.dividends), t_(world.splits))
-        done = step(cash, positions, t_(actions[t]), time, asset, market, world.margin, way)
-        rows = torch.tensor([forced_out(t, i) for i in range(count)])
-        closed = kernels_torch.close_positions(done.cash, done.positions, rows, t_(world.ends), time, *market)
+        rows = kernels_torch.MarketRows(time, *tables)
+        done = step(cash, positions, t_(actions[t]), asset, rows, world.rates, world.margin, way)
+        forced = torch.tensor([forced_out(t, i) for i in range(count)])
+        closed = kernels_torch.close_positions(done.cash, done.positions, forced, t_(world.ends), rows, world.rates)
         positions = closed.positions
         cash, equity, carry, called = kernels_torch.mark(
             closed.cash, positions, time, t_(world.marks), world.rates, world.margin

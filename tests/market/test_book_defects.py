@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from alphaswarm_rl.market import kernels_numba
 from alphaswarm_rl.market.book import Book
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.quotes import Quotes
+from tests.market import numba_accounts
 from tests.market.accounts import FREE
 
 TENTH_OF_A_PERCENT = CostModel(commission_rate=0.001, half_spread_bps=0, borrow_rate=0)
@@ -34,7 +34,7 @@ def test_0_11_turnover_leaves_the_cash_leg_out():
     cash, positions = np.array([100_000.0]), np.zeros((1, 2))
     cost, turnover, traded = np.empty(1), np.empty(1), np.empty((1, 2))
     prices = np.full((1, 2), 50.0)
-    kernels_numba.trade_to_weights(
+    numba_accounts.trade_to_weights(
         cash, positions, np.array([[0.25, 0.25]]), np.zeros(1, np.int64), prices, np.ones((1, 2), bool), None,
         FREE.rates(252), Margin(), cost=cost, turnover=turnover, traded=traded,
     )  # fmt: skip

@@ -7,8 +7,9 @@ from hypothesis import find, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from alphaswarm_rl.market import kernels_numba, kernels_torch
+from alphaswarm_rl.market import kernels_torch
 from alphaswarm_rl.market.costs import CostModel
+from tests.market import numba_accounts
 from tests.market.accounts import START, WAYS, actions_for, run_books, run_numba, run_torch, torch_step, worlds
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -79,11 +80,10 @@ def test_a_forced_sale_costs_at_most_its_value():
     cash, positions, prices = np.zeros(2), np.array([[1.0], [-1.0]]), np.full((1, 1), 2.0)
     time, yes, no = np.zeros(2, np.int64), np.ones((1, 1), bool), np.zeros(2, bool)
     t_ = torch.from_numpy
-    found = kernels_torch.close_positions(
-        t_(cash.copy()), t_(positions.copy()), t_(no), t_(yes), t_(time), t_(prices), t_(~yes), None, rates
-    )
+    rows = kernels_torch.MarketRows(t_(time), t_(prices), t_(~yes), None)
+    found = kernels_torch.close_positions(t_(cash.copy()), t_(positions.copy()), t_(no), t_(yes), rows, rates)
     cost, traded = np.empty(2), np.empty((2, 1))
-    kernels_numba.close_positions(cash, positions, no, yes, time, prices, ~yes, None, rates, cost=cost, traded=traded)
+    numba_accounts.close_positions(cash, positions, no, yes, time, prices, ~yes, None, rates, cost=cost, traded=traded)
     for left, paid in ((cash, cost), (found.cash, found.cost)):
         assert left.tolist() == [0.0, -4.0]
         assert paid.tolist() == [2.0, 2.0]

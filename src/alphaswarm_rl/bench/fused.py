@@ -12,7 +12,7 @@ import numpy as np
 
 from alphaswarm_rl.arrays.jit import njit
 from alphaswarm_rl.envs.trading_env import TradingEnv
-from alphaswarm_rl.market.kernels_numba_orders import mark_rows, shares_rows
+from alphaswarm_rl.market.kernels_numba import mark, trade_shares
 
 Array = np.ndarray[Any, Any]
 
@@ -33,10 +33,10 @@ def _step(
             for j in range(assets):
                 wanted[i, j] = min(max(float(actions[i, j]), -1.0), 1.0) * hmax
             bar[i] += 1
-        shares_rows(
+        trade_shares(
             block, end, cash, positions, wanted, bar, fill, tradable, volume, rates, True, cost, turnover, traded
         )
-        mark_rows(block, end, cash, positions, bar, close, rates, maintenance, value, carry, called)
+        mark(block, end, cash, positions, bar, close, rates, maintenance, value, carry, called)
         for i in range(block, end):
             reward[i] = (value[i] - before[i]) * scale
             truncated[i] = bar[i] >= last[i]

@@ -17,8 +17,7 @@ from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import AnySpace, Array
-from alphaswarm_rl.market import kernels_numba_orders as orders
-from alphaswarm_rl.market import kernels_numba_targets as targets
+from alphaswarm_rl.market import kernels_numba as kernels
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
@@ -72,9 +71,9 @@ class NumpyDecisionStep:
         fill = (view.bar, market.fill_price, market.tradable, self._volume, self._rates)
         results, limits = (view.cost, view.turnover), (margin.initial, margin.short)
         if trade.way == "shares":
-            return orders.shares_rows, (*account, *fill, trade.whole, *results, view.traded)
+            return kernels.trade_shares, (*account, *fill, trade.whole, *results, view.traded)
         if trade.way == "weights":
-            return targets.weights_rows, (*account, *fill, *limits, *results, view.traded)
+            return kernels.trade_to_weights, (*account, *fill, *limits, *results, view.traded)
         asset, size = np.full(view.n, trade.asset, np.int64), (float(trade.size), trade.by_units)
         return self._fill_position, (*account, asset, *fill, *limits, *size, *results, self._traded_asset)
 
@@ -100,7 +99,7 @@ class NumpyDecisionStep:
             self._fill(*self._fill_args)
         view.bar += 1
         if self._adjust_args is not None:
-            orders.adjust_rows(*self._adjust_args)
+            kernels.adjust(*self._adjust_args)
         if self._in_units and market.fill.lag:
             # Units that were ordered before a split are that many more after it.
             splits = market.splits[view.bar]
@@ -113,7 +112,7 @@ class NumpyDecisionStep:
             self._exit()
         if market.ends is not None:
             self._close("asset_end", self._nobody, market.ends, view.bar, market.close, self._volume)
-        orders.mark_rows(*self._mark_args)
+        kernels.mark(*self._mark_args)
         if self._lends and np.count_nonzero(view.called):
             self._close("margin_call", view.called, self._no_ends, view.bar, market.close, self._volume)
             view.value[:] = np.where(view.called, view.cash + (view.positions * view.close).sum(axis=-1), view.value)
@@ -123,7 +122,7 @@ class NumpyDecisionStep:
         return np.zeros_like(self.view.market.tradable)
 
     def _fill_position(self, *arguments: Any) -> None:
-        targets.position_rows(*arguments)
+        kernels.trade_to_position(*arguments)
         self.view.traded[:] = 0.0
         self.view.traded[:, self._trade.asset] = self._traded_asset
 
@@ -159,7 +158,7 @@ class NumpyDecisionStep:
         account = (0, view.n, view.cash, view.positions)
         tradable = view.market.tradable if rows is view.bar else ends
         market = (ends, rows, prices, tradable, volume, self._rates)
-        orders.close_rows(*account, accounts, *market, self._cost, self._traded)
+        kernels.close_positions(*account, accounts, *market, self._cost, self._traded)
         if not np.count_nonzero(self._traded):
             return
         self.closed[reason] = self.closed.get(reason, 0.0) + self._traded

@@ -7,7 +7,6 @@ function of tensors that can be compiled, and nothing in it waits for the device
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from alphaswarm_rl.core.types import AnySpace
 from alphaswarm_rl.market import kernels_torch as kernels
-from alphaswarm_rl.market import kernels_torch_targets as targets
 from alphaswarm_rl.market.costs import CostModel, CostRates
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
@@ -115,21 +113,21 @@ class TorchDecisionStep:
     def _fill(self, view: View, target: Tensor, marks: Tensor | None = None) -> kernels.Marked | None:
         """Trades; gives the accounts as they are marked where `marks` are given and the trader can do both at once."""
         market, trade, marked = self.market, self.trade, None
-        shared = (view.bar, market.fill_price, market.tradable, self._volume)
+        rows = kernels.MarketRows(view.bar, market.fill_price, market.tradable, self._volume)
         account = (view.cash, view.positions, target)
         if trade.way == "shares":
-            done, marked = self._trader.trade_shares(*account, *shared, marks, whole=trade.whole)
+            done, marked = self._trader.trade_shares(*account, rows, marks, whole=trade.whole)
         elif trade.way == "weights":
-            done, marked = self._trader.trade_to_weights(*account, *shared, marks)
+            done, marked = self._trader.trade_to_weights(*account, rows, marks)
         else:
             held = view.positions[:, trade.asset]
             stay = held / trade.size if trade.by_units else held.sign()
-            done = targets.trade_to_position(
+            done = kernels.trade_to_position(
                 view.cash,
                 view.positions,
                 torch.where(target.isnan(), stay, target),
                 torch.full_like(view.bar, trade.asset),
-                *shared,
+                rows,
                 self.rates,
                 self.margin,
                 size=trade.size,
@@ -156,18 +154,8 @@ class TorchDecisionStep:
 
     def _close(self, view: View, accounts: Tensor | None, ends: Tensor | None) -> None:
         """Closes ended assets everywhere, or everything that trades in some accounts, at the bar's close."""
-        market = self.market
-        closed = kernels.close_positions(
-            view.cash,
-            view.positions,
-            accounts,
-            ends,
-            view.bar,
-            market.close,
-            market.tradable,
-            self._volume,
-            self.rates,
-        )
+        rows = kernels.MarketRows(view.bar, self.market.close, self.market.tradable, self._volume)
+        closed = kernels.close_positions(view.cash, view.positions, accounts, ends, rows, self.rates)
         self._closed(view, closed, view.close)
 
     def _closed(self, view: View, closed: kernels.Traded, prices: Tensor) -> None:
@@ -187,58 +175,10 @@ def _last_action(space: AnySpace, device: torch.device) -> int | Tensor | None:
     return torch.tensor(np.asarray(space.nvec) - 1, device=device)  # type: ignore[attr-defined]
 
 
-def _trader(rates: CostRates, margin: Margin, device: torch.device) -> Any:
+def _trader(rates: CostRates, margin: Margin, device: torch.device) -> kernels.Trader:
     """What trades and marks: on NVIDIA's GPUs, where Triton is there, kernels written for them."""
     if device.type == "cuda" and find_spec("triton") is not None:
         from alphaswarm_rl.market import kernels_triton
 
-        return kernels_triton.Trader(rates, margin, device)
-    return PlainTrader(rates, margin)
-
-
-class PlainTrader:
-    """Trades and marks in plain torch, one after the other; the twin of `kernels_triton.Trader`.
-
-    Args:
-        rates: What trading costs.
-        margin: What may be owed.
-    """
-
-    def __init__(self, rates: CostRates, margin: Margin) -> None:
-        self._rates, self._margin = rates, margin
-
-    def trade_shares(
-        self,
-        cash: Tensor,
-        positions: Tensor,
-        orders: Tensor,
-        time: Tensor,
-        prices: Tensor,
-        tradable: Tensor,
-        volume: Tensor | None,
-        marks: Tensor | None = None,
-        *,
-        whole: bool,
-    ) -> tuple[kernels.Traded, None]:
-        """Fills orders in units; the marks are left for later."""
-        market = (time, prices, tradable, volume, self._rates)
-        return kernels.trade_shares(cash, positions, orders, *market, whole=whole), None
-
-    def trade_to_weights(
-        self,
-        cash: Tensor,
-        positions: Tensor,
-        weights: Tensor,
-        time: Tensor,
-        prices: Tensor,
-        tradable: Tensor,
-        volume: Tensor | None,
-        marks: Tensor | None = None,
-    ) -> tuple[kernels.Traded, None]:
-        """Trades to target weights; the marks are left for later."""
-        market = (time, prices, tradable, volume, self._rates, self._margin)
-        return targets.trade_to_weights(cash, positions, weights, *market), None
-
-    def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> kernels.Marked:
-        """Marks."""
-        return kernels.mark(cash, positions, time, marks, self._rates, self._margin)
+        return kernels_triton.TritonTrader(rates, margin, device)
+    return kernels.TorchTrader(rates, margin)

@@ -4,19 +4,48 @@ The same meaning as `kernels_numba`, whose shapes and units these share, with tw
 place, every function returns new tensors; and nothing waits for the device, as no Python branch looks at a tensor's
 values, so that `torch.compile` makes a few kernels of each. Accounting is float64.
 
-Money that decides on whole shares is added column by column, in the Book's order, and never by a tree reduction: share
-counts are then the Book's, exactly.
+Accounts are cash (N,) and positions (N, A); `MarketRows` says what they trade at. Money that decides on whole shares is
+added column by column, in the Book's order, and never by a tree reduction: share counts are then the Book's, exactly.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
 from alphaswarm_rl.market.margin import Margin
+from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
+
+#: Newton steps of target weights. Without impact the curve is made of straight lines, and few of them are crossed.
+_STEPS = 4
+_STEPS_WITH_IMPACT = 10
+
+
+class MarketRows(NamedTuple):
+    """The market's tables (T, A), and the row `time[i]` at which account i trades.
+
+    Attributes:
+        time: Rows, (N,) int64.
+        prices: Money per unit.
+        tradable: Booleans.
+        volume: Units per bar; None when there is no impact.
+    """
+
+    time: Tensor
+    prices: Tensor
+    tradable: Tensor
+    volume: Tensor | None
+
+
+class Quote(NamedTuple):
+    """The market as each account sees it, (N, A): price, volume and whether it trades."""
+
+    price: Tensor
+    volume: Tensor
+    trades: Tensor
 
 
 class Traded(NamedTuple):
@@ -38,83 +67,77 @@ class Marked(NamedTuple):
     called: Tensor
 
 
-class Market(NamedTuple):
-    """What each account is shown: price, volume and whether it trades, (N, A)."""
+class Trader(Protocol):
+    """Trades and marks for one cost model and margin, in plain torch or by kernels of a device."""
 
-    price: Tensor
-    volume: Tensor
-    trades: Tensor
+    def trade_shares(
+        self, cash: Tensor, positions: Tensor, orders: Tensor, rows: MarketRows, marks: Tensor | None, *, whole: bool
+    ) -> tuple[Traded, Marked | None]:
+        """Fills orders in units; may mark at the same rows of `marks` (T, A), where these are given, or leave it."""
+        ...
 
+    def trade_to_weights(
+        self, cash: Tensor, positions: Tensor, targets: Tensor, rows: MarketRows, marks: Tensor | None
+    ) -> tuple[Traded, Marked | None]:
+        """Trades to target weights; may mark at the same rows of `marks` (T, A), where these are given, or leave it."""
+        ...
 
-def market_at(time: Tensor, prices: Tensor, tradable: Tensor, volume: Tensor | None, rates: CostRates) -> Market:
-    """Gathers each account's row."""
-    price = prices[time].double()
-    trades = tradable[time] & (price > 0)
-    if rates.impact > 0 and volume is not None:
-        units = volume[time].double()
-        trades = trades & (units > 0)
-        return Market(price, torch.where(trades, units, 1.0), trades)
-    return Market(price, torch.ones_like(price), trades)
-
-
-def fees(rates: CostRates, quantity: Tensor, price: Tensor, volume: Tensor) -> Tensor:
-    """Commission, spread and impact in money; 0 where nothing is traded."""
-    size = quantity.abs()
-    value = size * price
-    commission = value * rate_of(rates, quantity) + size * rates.per_share
-    if rates.minimum > 0:
-        commission = torch.where(size > 0, commission.clamp(min=rates.minimum), 0.0)
-    total = commission + value * rates.half_spread
-    if rates.impact > 0:
-        total = total + value * (rates.impact * (size / volume).sqrt())
-    return total
+    def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> Marked:
+        """One bar's borrow and funding, then the equity at these marks, and who is below the maintenance margin."""
+        ...
 
 
-def rate_of(rates: CostRates, quantity: Tensor) -> Tensor | float:
-    """The commission rate of a buy or of a sell."""
-    if rates.sell_rate == rates.buy_rate:
-        return rates.buy_rate
-    # Two numbers alone would make a float32.
-    return torch.where(quantity > 0, torch.full_like(quantity, rates.buy_rate), rates.sell_rate)
+class TorchTrader:
+    """The `Trader` in plain torch: it leaves the mark for later.
 
+    Args:
+        rates: What trading costs.
+        margin: What may be owed.
+    """
 
-def values(positions: Tensor, price: Tensor) -> Tensor:
-    """The value of each position; an asset that is not held needs no price."""
-    return torch.where(positions != 0, positions * price, 0.0)
+    def __init__(self, rates: CostRates, margin: Margin) -> None:
+        self._rates, self._margin = rates, margin
+
+    def trade_shares(
+        self, cash: Tensor, positions: Tensor, orders: Tensor, rows: MarketRows, marks: Tensor | None, *, whole: bool
+    ) -> tuple[Traded, None]:
+        """Fills orders in units."""
+        return trade_shares(cash, positions, orders, rows, self._rates, whole=whole), None
+
+    def trade_to_weights(
+        self, cash: Tensor, positions: Tensor, targets: Tensor, rows: MarketRows, marks: Tensor | None
+    ) -> tuple[Traded, None]:
+        """Trades to target weights."""
+        return trade_to_weights(cash, positions, targets, rows, self._rates, self._margin), None
+
+    def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> Marked:
+        """Marks the accounts."""
+        return mark(cash, positions, time, marks, self._rates, self._margin)
 
 
 def trade_shares(
-    cash: Tensor,
-    positions: Tensor,
-    orders: Tensor,
-    time: Tensor,
-    prices: Tensor,
-    tradable: Tensor,
-    volume: Tensor | None,
-    rates: CostRates,
-    *,
-    whole: bool,
+    cash: Tensor, positions: Tensor, orders: Tensor, rows: MarketRows, rates: CostRates, *, whole: bool
 ) -> Traded:
     """`Book.trade_shares` for every account; `orders` (N, A) are units to buy, negative to sell."""
-    market = market_at(time, prices, tradable, volume, rates)
-    equity = cash + _add_up(values(positions, market.price))
-    price = torch.where(market.trades, market.price, 0.0)
-    wanted = orders.double().trunc() if whole else orders.double()
-    wanted = torch.where(market.trades, torch.maximum(wanted, (-positions).clamp(max=0.0)), 0.0)
-    worth = wanted.abs() * price
-    fee = fees(rates, wanted, price, market.volume)
-    selling = (wanted < 0) & (worth > fee)
-    buying = wanted > 0
+    quote = quote_at(rows, rates)
+    equity = cash + _add_up(values(positions, quote.price))
+    price = torch.where(quote.trades, quote.price, 0.0)
+    change = orders.double().trunc() if whole else orders.double()
+    change = torch.where(quote.trades, torch.maximum(change, (-positions).clamp(max=0.0)), 0.0)
+    worth = change.abs() * price
+    fee = fees(rates, change, price, quote.volume)
+    selling = (change < 0) & (worth > fee)
+    buying = change > 0
     money = _add_up(torch.where(selling, worth - fee, 0.0), start=cash)
     total = _add_up(torch.where(buying, worth + fee, 0.0))
     everything = total <= money
 
-    size, order = torch.sort(torch.where(buying, wanted, 0.0), dim=1, descending=True, stable=True)
-    bought, left = _buy_in_turn(rates, money, size, price.gather(1, order), market.volume.gather(1, order), whole=whole)
+    size, order = torch.sort(torch.where(buying, change, 0.0), dim=1, descending=True, stable=True)
+    bought, left = _buy_in_turn(rates, money, size, price.gather(1, order), quote.volume.gather(1, order), whole=whole)
     bought = torch.zeros_like(bought).scatter(1, order, bought)
-    bought = torch.where(everything[:, None], torch.where(buying, wanted, 0.0), bought)
-    traded = torch.where(selling, wanted, bought)
-    cost = fees(rates, traded, price, market.volume).sum(1)
+    bought = torch.where(everything[:, None], torch.where(buying, change, 0.0), bought)
+    traded = torch.where(selling, change, bought)
+    cost = fees(rates, traded, price, quote.volume).sum(1)
     moved = (traded.abs() * price).sum(1)
     return Traded(torch.where(everything, money - total, left), positions + traded, cost, _ratio(moved, equity), traded)
 
@@ -169,27 +192,158 @@ def _units(money: Tensor, linear: Tensor, cubic: Tensor | None) -> Tensor:
     return root * root
 
 
+def trade_to_weights(
+    cash: Tensor,
+    positions: Tensor,
+    targets: Tensor,
+    rows: MarketRows,
+    rates: CostRates,
+    margin: Margin,
+) -> Traded:
+    """`Book.trade_to_weights` for every account; `targets` (N, A) are weights after costs."""
+    quote = quote_at(rows, rates)
+    return _rebalance(cash, positions, targets.double(), quote.trades, quote, rates, margin)
+
+
+def trade_to_position(
+    cash: Tensor,
+    positions: Tensor,
+    direction: Tensor,
+    asset: Tensor,
+    rows: MarketRows,
+    rates: CostRates,
+    margin: Margin,
+    *,
+    size: float,
+    by_units: bool,
+) -> Traded:
+    """`Book.trade_to_position` for account i in asset `asset[i]`; `size` is a fraction of the equity, or units."""
+    quote = quote_at(rows, rates)
+    chosen = torch.arange(positions.shape[1], device=positions.device) == asset[:, None]
+    wish = direction.double()[:, None] * size
+    if by_units:
+        return _to_units(cash, positions, wish, chosen & quote.trades, quote, rates, margin)
+    moves = chosen & quote.trades & (wish.sign() != positions.sign())
+    return _rebalance(cash, positions, wish.expand_as(positions), moves, quote, rates, margin)
+
+
+def _rebalance(
+    cash: Tensor, positions: Tensor, weights: Tensor, moves: Tensor, quote: Quote, rates: CostRates, margin: Margin
+) -> Traded:
+    weights = torch.where(moves, weights if margin.short else weights.clamp(min=0.0), 0.0)
+    worth = values(positions, quote.price)
+    equity = cash + worth.sum(1)
+    alive = equity > 0
+    price = torch.where(moves, quote.price, 1.0)
+    fixed = torch.where(moves, 0.0, worth.abs()).sum(1)
+    gross = weights.abs().sum(1)
+    some = torch.where(gross > 0, gross, 1.0)
+    least = (DUST * equity)[:, None]
+
+    def trades(after: Tensor) -> tuple[Tensor, Tensor]:
+        bound = (after * (1.0 - SPARE_EQUITY) / margin.initial - fixed) / some
+        bound = torch.where(gross > 0, bound.clamp(min=0.0), after)
+        goals = weights * torch.minimum(after, bound)[:, None] / price
+        bends = torch.where(bound > 0, (1.0 - SPARE_EQUITY) / (margin.initial * some), 0.0)
+        return goals, torch.where(bound < after, bends, 1.0)
+
+    def moves_to(goals: Tensor) -> Tensor:
+        change = torch.where(moves, goals - positions, 0.0)
+        return torch.where(change.abs() * price > least, change, 0.0)
+
+    low, high, after = torch.zeros_like(equity), equity, equity
+    for _ in range(_STEPS if rates.impact == 0 else _STEPS_WITH_IMPACT):
+        goals, base_slope = trades(after)
+        change = moves_to(goals)
+        gap = after + fees(rates, change, price, quote.volume).sum(1) - equity
+        steepness = _fee_slope(rates, change, price, quote.volume) * weights * base_slope[:, None] / price
+        slope = 1.0 + steepness.sum(1)
+        low, high = torch.where(gap > 0, low, after), torch.where(gap > 0, after, high)
+        nearer = after - gap / torch.where(slope > 0, slope, 1.0)
+        inside = (slope > 0) & (low <= nearer) & (nearer <= high)
+        after = torch.where(gap == 0, after, torch.where(inside, nearer, (low + high) / 2.0))
+    goals, _ = trades(after)
+    change = moves_to(goals)
+    fee = fees(rates, change, price, quote.volume)
+    cost = fee.sum(1)
+    left = cash - cost - (change * price).sum(1)
+    done = alive & ((equity - cost - after).abs() <= TOLERANCE * equity)
+    if not margin.lends:
+        done = done & (left >= 0)
+    change = torch.where(done[:, None], change, 0.0)
+    moved = (change.abs() * price).sum(1)
+    return Traded(
+        torch.where(done, left, cash),
+        torch.where(change != 0, goals, positions),
+        torch.where(done, cost, 0.0),
+        _ratio(moved, equity),
+        change,
+    )
+
+
+def _fee_slope(rates: CostRates, change: Tensor, price: Tensor, volume: Tensor) -> Tensor:
+    """How the fee grows with the units held afterwards: positive where buying, negative where selling."""
+    size = change.abs()
+    per_unit = price * rate_of(rates, change) + rates.per_share
+    slope = torch.where(size * per_unit > rates.minimum, per_unit, 0.0) + price * rates.half_spread
+    if rates.impact > 0:
+        slope = slope + 1.5 * price * rates.impact * (size / volume).sqrt()
+    return slope * change.sign()
+
+
+def _to_units(
+    cash: Tensor, positions: Tensor, target: Tensor, moves: Tensor, quote: Quote, rates: CostRates, margin: Margin
+) -> Traded:
+    if not margin.short:
+        target = target.clamp(min=0.0)
+    worth = values(positions, quote.price)
+    equity = cash + worth.sum(1)
+    price = torch.where(moves, quote.price, 0.0)
+    excess = torch.where(moves, 0.0, worth - margin.initial * worth.abs()).sum(1)
+    turns = target * positions < 0
+    goal = torch.where(moves, target, positions)
+    opens = (moves & (turns | (target.abs() > positions.abs()))).any(1)
+    change = goal - positions
+    cost = fees(rates, change, price, quote.volume).sum(1)
+    left = cash - ((change * price).sum(1) + cost)
+    free = left + (excess + (goal * price - margin.initial * (goal * price).abs()).sum(1))
+    carried = torch.where(opens, free >= 0, (left >= 0) | margin.lends)
+
+    # What cannot be carried is at least reduced to nothing, where it would have turned.
+    fallback = torch.where(moves & turns, 0.0, positions)
+    back = fallback - positions
+    back_cost = fees(rates, back, price, quote.volume).sum(1)
+    back_left = cash - ((back * price).sum(1) + back_cost)
+    reduced = (back_left >= 0) | margin.lends
+    after = torch.where(carried[:, None], goal, torch.where(reduced[:, None], fallback, positions))
+    traded = after - positions
+    return Traded(
+        torch.where(carried, left, torch.where(reduced, back_left, cash)),
+        after,
+        torch.where(carried, cost, torch.where(reduced, back_cost, 0.0)),
+        _ratio((traded.abs() * price).sum(1), equity),
+        traded,
+    )
+
+
 def close_positions(
     cash: Tensor,
     positions: Tensor,
-    rows: Tensor | None,
+    accounts: Tensor | None,
     ends: Tensor | None,
-    time: Tensor,
-    prices: Tensor,
-    tradable: Tensor,
-    volume: Tensor | None,
+    rows: MarketRows,
     rates: CostRates,
 ) -> Traded:
-    """Closes ended assets (`ends`, (T, A)) everywhere and every position that trades in accounts `rows` (N,).
+    """Closes ended assets (`ends`, (T, A)) everywhere and every position that trades in some `accounts` (N,) bool.
 
     Either of the two may be None, for none.
     """
-    market = market_at(time, prices, tradable, volume, rates)
-    closing = torch.zeros_like(market.trades) if rows is None else rows[:, None] & market.trades
+    quote = quote_at(rows, rates)
+    closing = torch.zeros_like(quote.trades) if accounts is None else accounts[:, None] & quote.trades
     if ends is not None:
-        closing = closing | ends[time]
-    units = volume[time].double() if rates.impact > 0 and volume is not None else None
-    return close_at(cash, positions, closing, market.price, units, rates)
+        closing = closing | ends[rows.time]
+    units = rows.volume[rows.time].double() if rates.impact > 0 and rows.volume is not None else None
+    return close_at(cash, positions, closing, quote.price, units, rates)
 
 
 def close_at(
@@ -200,12 +354,12 @@ def close_at(
     equity = cash + _add_up(values(positions, price))
     price = torch.where(closing, price, 0.0)
     traded = torch.where(closing, -positions, 0.0)
-    size = traded.abs()
-    worth = size * price
-    fee = fees(rates._replace(impact=0.0), traded, price, price)
-    if rates.impact > 0 and volume is not None:
-        share = torch.where(volume > 0, size / torch.where(volume > 0, volume, 1.0), 0.0)
-        fee = fee + worth * (rates.impact * share.sqrt())
+    worth = traded.abs() * price
+    if volume is None:
+        fee = fees(rates._replace(impact=0.0), traded, price, price)
+    else:
+        # A bar without volume has no impact.
+        fee = fees(rates, traded, price, torch.where(volume > 0, volume, torch.inf))
     fee = torch.minimum(fee, worth)
     left = _add_up(-traded * price - fee, start=cash)
     return Traded(left, positions + traded, fee.sum(1), _ratio(worth.sum(1), equity), traded)
@@ -230,6 +384,43 @@ def mark(cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor, rates: Co
     cash = cash - carry
     equity = cash + net
     return Marked(cash, equity, carry, equity < margin.maintenance * gross)
+
+
+def quote_at(rows: MarketRows, rates: CostRates) -> Quote:
+    """Gathers each account's row."""
+    price = rows.prices[rows.time].double()
+    trades = rows.tradable[rows.time] & (price > 0)
+    if rates.impact > 0 and rows.volume is not None:
+        units = rows.volume[rows.time].double()
+        trades = trades & (units > 0)
+        return Quote(price, torch.where(trades, units, 1.0), trades)
+    return Quote(price, torch.ones_like(price), trades)
+
+
+def fees(rates: CostRates, quantity: Tensor, price: Tensor, volume: Tensor) -> Tensor:
+    """Commission, spread and impact in money; 0 where nothing is traded."""
+    size = quantity.abs()
+    value = size * price
+    commission = value * rate_of(rates, quantity) + size * rates.per_share
+    if rates.minimum > 0:
+        commission = torch.where(size > 0, commission.clamp(min=rates.minimum), 0.0)
+    total = commission + value * rates.half_spread
+    if rates.impact > 0:
+        total = total + value * (rates.impact * (size / volume).sqrt())
+    return total
+
+
+def rate_of(rates: CostRates, quantity: Tensor) -> Tensor | float:
+    """The commission rate of a buy or of a sell."""
+    if rates.sell_rate == rates.buy_rate:
+        return rates.buy_rate
+    # Two numbers alone would make a float32.
+    return torch.where(quantity > 0, torch.full_like(quantity, rates.buy_rate), rates.sell_rate)
+
+
+def values(positions: Tensor, price: Tensor) -> Tensor:
+    """The value of each position; an asset that is not held needs no price."""
+    return torch.where(positions != 0, positions * price, 0.0)
 
 
 def _add_up(columns: Tensor, start: Tensor | None = None) -> Tensor:

@@ -3,22 +3,24 @@
 What torch does in dozens of passes over memory is one here. For shares, one thread has one account and walks along its
 assets, so that nothing is sorted: money is added up in the Book's order, and multiplications are not fused with
 additions, so that share counts are the Book's. For weights, a few accounts are a tile in registers, and their equity
-after costs is solved for by Newton's method, as in `kernels_numba_targets`.
+after costs is solved for by Newton's method, as in `kernels_numba`.
+
+Accounts are cash (N,) and positions (N, A), the market's tables (T, A); account i reads row `time[i]`. A kernel takes
+plain numbers as float32, so those that must be exact go in as one tensor of float64: `_LAYOUT` says which lies where.
 """
 
 # Triton infers the types of jitted code, and annotations would claim what it does not check.
 # ruff: noqa: N803, SIM108  (constants of a compilation are in capitals; and they choose between blocks of code)
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 
-from typing import Any
-
 import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
+from triton import JITFunction  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
-from alphaswarm_rl.market.kernels_torch import Marked, Traded
+from alphaswarm_rl.market.kernels_torch import Marked, MarketRows, Traded
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 
@@ -30,11 +32,43 @@ _WARPS = 1
 _MARK_TILE = 1024
 #: Newton steps of weights at the most, and the part of the equity that counts as solved: a tile waits for its last.
 _STEPS = 60
-_SOLVED = 1e-13
+_SOLVED_PART = 1e-13
+
+#: The exact numbers in the order in which they lie in the tensor, and the place of each for the kernels.
+_LAYOUT = (
+    "buy_rate",
+    "sell_rate",
+    "per_share",
+    "minimum",
+    "half_spread",
+    "impact",
+    "all_but_spare",
+    "carried",
+    "dust",
+    "tolerance",
+    "solved",
+    "borrow",
+    "funding",
+    "maintenance",
+)
+_BUY_RATE = tl.constexpr(_LAYOUT.index("buy_rate"))
+_SELL_RATE = tl.constexpr(_LAYOUT.index("sell_rate"))
+_PER_SHARE = tl.constexpr(_LAYOUT.index("per_share"))
+_MINIMUM = tl.constexpr(_LAYOUT.index("minimum"))
+_HALF_SPREAD = tl.constexpr(_LAYOUT.index("half_spread"))
+_IMPACT = tl.constexpr(_LAYOUT.index("impact"))
+_ALL_BUT_SPARE = tl.constexpr(_LAYOUT.index("all_but_spare"))
+_CARRIED = tl.constexpr(_LAYOUT.index("carried"))
+_DUST = tl.constexpr(_LAYOUT.index("dust"))
+_TOLERANCE = tl.constexpr(_LAYOUT.index("tolerance"))
+_SOLVED = tl.constexpr(_LAYOUT.index("solved"))
+_BORROW = tl.constexpr(_LAYOUT.index("borrow"))
+_FUNDING = tl.constexpr(_LAYOUT.index("funding"))
+_MAINTENANCE = tl.constexpr(_LAYOUT.index("maintenance"))
 
 
-class Trader:
-    """`trade_shares` and `trade_to_weights` for one cost model and margin.
+class TritonTrader:
+    """The `kernels_torch.Trader` whose steps are a kernel each; a trade marks in the same kernel.
 
     Args:
         rates: What trading costs.
@@ -45,56 +79,46 @@ class Trader:
     def __init__(self, rates: CostRates, margin: Margin, device: torch.device) -> None:
         self._rates = rates
         self._short, self._lends = margin.short, margin.lends
-        # A kernel takes plain numbers as float32: those that must be exact go in as a tensor.
-        numbers = (rates.buy_rate, rates.sell_rate, rates.per_share, rates.minimum, rates.half_spread, rates.impact)
-        more = (1.0 - SPARE_CASH, (1.0 - SPARE_EQUITY) / margin.initial, DUST, TOLERANCE, _SOLVED)
-        held = (rates.borrow, rates.funding, margin.maintenance)
-        self._numbers = torch.tensor([*numbers, *more, *held], dtype=torch.float64, device=device)
+        numbers = {
+            **rates._asdict(),
+            "all_but_spare": 1.0 - SPARE_CASH,
+            "carried": (1.0 - SPARE_EQUITY) / margin.initial,
+            "dust": DUST,
+            "tolerance": TOLERANCE,
+            "solved": _SOLVED_PART,
+            "maintenance": margin.maintenance,
+        }
+        self._numbers = torch.tensor([numbers[name] for name in _LAYOUT], dtype=torch.float64, device=device)
 
     def trade_shares(
-        self,
-        cash: Tensor,
-        positions: Tensor,
-        orders: Tensor,
-        time: Tensor,
-        prices: Tensor,
-        tradable: Tensor,
-        volume: Tensor | None,
-        marks: Tensor | None = None,
-        *,
-        whole: bool,
+        self, cash: Tensor, positions: Tensor, orders: Tensor, rows: MarketRows, marks: Tensor | None, *, whole: bool
     ) -> tuple[Traded, Marked | None]:
         """Fills orders in units, and marks at the same row of `marks` where they are given."""
-        market = (time, prices.double(), tradable, self._volume(volume), self._numbers, self._rates.minimum > 0)
-        return _both(_shares(cash, positions, orders.double(), *market, marks, whole), marks)
+        return _both(_shares(cash, positions, orders.double(), *self._market(rows), marks, whole), marks)
 
     def trade_to_weights(
-        self,
-        cash: Tensor,
-        positions: Tensor,
-        targets: Tensor,
-        time: Tensor,
-        prices: Tensor,
-        tradable: Tensor,
-        volume: Tensor | None,
-        marks: Tensor | None = None,
+        self, cash: Tensor, positions: Tensor, targets: Tensor, rows: MarketRows, marks: Tensor | None
     ) -> tuple[Traded, Marked | None]:
         """Trades to target weights, and marks at the same row of `marks` where they are given."""
-        market = (time, prices.double(), tradable, self._volume(volume), self._numbers, self._rates.minimum > 0)
-        return _both(_weights(cash, positions, targets.double(), *market, marks, self._short, self._lends), marks)
+        limits = (self._short, self._lends)
+        return _both(_weights(cash, positions, targets.double(), *self._market(rows), marks, *limits), marks)
 
     def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> Marked:
         """One bar's borrow and funding, then the equity at these marks, and who is below the maintenance margin."""
         return Marked(*_mark(cash, positions, time, marks.double(), self._numbers))
 
-    def _volume(self, volume: Tensor | None) -> Tensor | None:
-        return volume.double() if volume is not None and self._rates.impact > 0 else None
+    def _market(self, rows: MarketRows) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor, bool]:
+        """The arguments that both trades share, in the order of `_INPUTS`."""
+        volume = rows.volume.double() if rows.volume is not None and self._rates.impact > 0 else None
+        return rows.time, rows.prices.double(), rows.tradable, volume, self._numbers, self._rates.minimum > 0
 
 
 _INPUTS = (
-    "Tensor cash, Tensor positions, Tensor wanted, Tensor time, Tensor prices, Tensor tradable, Tensor? volume, "
+    "Tensor cash, Tensor positions, Tensor target, Tensor time, Tensor prices, Tensor tradable, Tensor? volume, "
     "Tensor numbers, bool minimum, Tensor? marks"
 )
+#: The place of the marks behind cash and positions in them.
+_MARKS = 7
 _OUTPUTS = "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 #: Cash, positions, cost, turnover, units traded; equity, carry and who is called, which are empty without marks.
 Results = tuple[Tensor, ...]
@@ -113,7 +137,7 @@ def _both(results: Results, marks: Tensor | None) -> tuple[Traded, Marked | None
 def _shares(
     cash: Tensor,
     positions: Tensor,
-    wanted: Tensor,
+    target: Tensor,
     time: Tensor,
     prices: Tensor,
     tradable: Tensor,
@@ -124,7 +148,7 @@ def _shares(
     whole: bool,
 ) -> Results:
     results = _empty(cash, positions, marks)
-    given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum, marks)
+    given = (cash, positions, target, time, prices, tradable, volume, numbers, minimum, marks)
     # What a thread keeps for later, asset after asset, so that neighbours lie beside each other.
     wishes = torch.empty(positions.shape[::-1], dtype=torch.float64, device=cash.device)
     _launch(
@@ -139,7 +163,7 @@ def _shares(
 def _weights(
     cash: Tensor,
     positions: Tensor,
-    wanted: Tensor,
+    target: Tensor,
     time: Tensor,
     prices: Tensor,
     tradable: Tensor,
@@ -151,7 +175,7 @@ def _weights(
     lends: bool,
 ) -> Results:
     results = _empty(cash, positions, marks)
-    given = (cash, positions, wanted, time, prices, tradable, volume, numbers, minimum, marks)
+    given = (cash, positions, target, time, prices, tradable, volume, numbers, minimum, marks)
     width = triton.next_power_of_2(positions.shape[1])
     block = max(_TILE // width, 1)
     constants = {"WIDTH": width, "SHORT": short, "LENDS": lends, "STEPS": _STEPS, "num_warps": _WARPS}
@@ -160,13 +184,10 @@ def _weights(
 
 
 @_shares.register_fake
-def _(cash: Tensor, positions: Tensor, *rest: Any) -> Results:
-    return _empty(cash, positions, rest[-2])
-
-
 @_weights.register_fake
-def _(cash: Tensor, positions: Tensor, *rest: Any) -> Results:
-    return _empty(cash, positions, rest[-3])
+def _(cash: Tensor, positions: Tensor, *rest: Tensor | bool | None) -> Results:
+    marks = rest[_MARKS]
+    return _empty(cash, positions, marks if isinstance(marks, Tensor) else None)
 
 
 @torch.library.custom_op("alphaswarm_rl::mark", mutates_args=())
@@ -195,7 +216,7 @@ def _mark(
 
 
 @_mark.register_fake
-def _(cash: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _(cash: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return _marked(cash)
 
 
@@ -213,10 +234,17 @@ def _empty(cash: Tensor, positions: Tensor, marks: Tensor | None) -> Results:
     return (*traded, *mark)
 
 
-def _launch(kernel: Any, given: tuple[Any, ...], block: int, *arguments: Any, **constants: Any) -> None:
-    cash, positions, wanted, time, prices, tradable, volume, numbers, minimum, marks = given
+def _launch(
+    kernel: JITFunction,
+    given: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor, bool, Tensor | None],
+    block: int,
+    *arguments: Tensor,
+    **constants: int,
+) -> None:
+    """Runs a kernel over all accounts, `block` of them in a program; `given` are the arguments of `_INPUTS`."""
+    cash, positions, target, time, prices, tradable, volume, numbers, minimum, marks = given
     count, assets = positions.shape
-    inputs = [tensor.contiguous() for tensor in (cash, positions, wanted, time, prices)]
+    inputs = [tensor.contiguous() for tensor in (cash, positions, target, time, prices)]
     kernel[(triton.cdiv(count, block),)](
         *inputs,
         tradable.contiguous().view(torch.uint8),
@@ -239,12 +267,12 @@ def _launch(kernel: Any, given: tuple[Any, ...], block: int, *arguments: Any, **
 @triton.jit
 def _fee(size, rate, price, volume, numbers, MINIMUM: tl.constexpr, IMPACT: tl.constexpr):
     value = size * price
-    total = value * rate + size * tl.load(numbers + 2)
+    total = value * rate + size * tl.load(numbers + _PER_SHARE)
     if MINIMUM:
-        total = tl.where(size > 0.0, tl.maximum(total, tl.load(numbers + 3)), 0.0)
-    total = total + value * tl.load(numbers + 4)
+        total = tl.where(size > 0.0, tl.maximum(total, tl.load(numbers + _MINIMUM)), 0.0)
+    total = total + value * tl.load(numbers + _HALF_SPREAD)
     if IMPACT:
-        total = total + value * (tl.load(numbers + 5) * tl.sqrt(size / volume))
+        total = total + value * (tl.load(numbers + _IMPACT) * tl.sqrt(size / volume))
     return total
 
 
@@ -274,17 +302,17 @@ def _affordable(
     IMPACT: tl.constexpr,
     NEWTON: tl.constexpr,
 ):
-    rate = tl.load(numbers)
+    rate = tl.load(numbers + _BUY_RATE)
     money = cash
     if not WHOLE:
-        money = cash * tl.load(numbers + 6)
-    bare = price + price * tl.load(numbers + 4)
+        money = cash * tl.load(numbers + _ALL_BUT_SPARE)
+    bare = price + price * tl.load(numbers + _HALF_SPREAD)
     cubic = price
     if IMPACT:
-        cubic = price * tl.load(numbers + 5) / tl.sqrt(volume)
-    units = _units(money, bare + price * rate + tl.load(numbers + 2), cubic, IMPACT, NEWTON)
+        cubic = price * tl.load(numbers + _IMPACT) / tl.sqrt(volume)
+    units = _units(money, bare + price * rate + tl.load(numbers + _PER_SHARE), cubic, IMPACT, NEWTON)
     if MINIMUM:
-        units = tl.minimum(units, _units(money - tl.load(numbers + 3), bare, cubic, IMPACT, NEWTON))
+        units = tl.minimum(units, _units(money - tl.load(numbers + _MINIMUM), bare, cubic, IMPACT, NEWTON))
     if WHOLE:
         units = tl.floor(units)
         more = units + 1.0
@@ -319,12 +347,12 @@ def _quote(prices_in, tradable_in, volume_in, quote, real, IMPACT: tl.constexpr)
 def _store_mark(cash, net, gross, numbers, equity_out, carry_out, called_out, rows, real):
     """Pays borrow and funding, writes equity, carry and who is called, and gives the cash that is left."""
     owed = (gross - net) / 2.0 + tl.maximum(-cash, 0.0)
-    carry = tl.load(numbers + 11) * owed + tl.load(numbers + 12) * net
+    carry = tl.load(numbers + _BORROW) * owed + tl.load(numbers + _FUNDING) * net
     cash = cash - carry
     equity = cash + net
     tl.store(equity_out + rows, equity, mask=real)
     tl.store(carry_out + rows, carry, mask=real)
-    tl.store(called_out + rows, (equity < tl.load(numbers + 13) * gross).to(tl.uint8), mask=real)
+    tl.store(called_out + rows, (equity < tl.load(numbers + _MAINTENANCE) * gross).to(tl.uint8), mask=real)
     return cash
 
 
@@ -361,9 +389,9 @@ def _shares_kernel(
     real = rows < count
     place, at = rows * assets, tl.load(time_in + rows, mask=real, other=0) * assets
     cash = tl.load(cash_in + rows, mask=real, other=0.0)
-    buy_rate, sell_rate = tl.load(numbers), tl.load(numbers + 1)
+    buy_rate, sell_rate = tl.load(numbers + _BUY_RATE), tl.load(numbers + _SELL_RATE)
 
-    # What is wanted before cash is looked at, added up from left to right; sells are done at once.
+    # The orders before cash is looked at, added up from left to right; sells are done at once.
     nothing = cash * 0.0
     equity, total, money, cheapest = nothing, nothing, cash, nothing + float("inf")
     for k in range(assets):
@@ -480,10 +508,18 @@ def _weights_kernel(
     held = tl.load(positions_in + place, mask=here, other=0.0)
     target = tl.load(targets_in + place, mask=here, other=0.0)
     price, volume, trades = _quote(prices_in, tradable_in, volume_in, quote, here, IMPACT)
-    buy_rate, sell_rate, per_share = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2)
-    minimum, half_spread, impact = tl.load(numbers + 3), tl.load(numbers + 4), tl.load(numbers + 5)
-    carried = tl.load(numbers + 7)
-    dust, tolerance, solved = tl.load(numbers + 8), tl.load(numbers + 9), tl.load(numbers + 10)
+    buy_rate, sell_rate, per_share = (
+        tl.load(numbers + _BUY_RATE),
+        tl.load(numbers + _SELL_RATE),
+        tl.load(numbers + _PER_SHARE),
+    )
+    minimum, half_spread, impact = (
+        tl.load(numbers + _MINIMUM),
+        tl.load(numbers + _HALF_SPREAD),
+        tl.load(numbers + _IMPACT),
+    )
+    carried = tl.load(numbers + _CARRIED)
+    dust, tolerance, solved = tl.load(numbers + _DUST), tl.load(numbers + _TOLERANCE), tl.load(numbers + _SOLVED)
 
     worth = tl.where(held != 0.0, held * price, 0.0)
     equity = cash + tl.sum(worth, axis=1)
