@@ -50,7 +50,7 @@ class Session:
     @cached_property
     def settings(self) -> Settings:
         """The settings, read on first use: commands that need none do not fail over a wrong one."""
-        from alphaswarm_rl.options.load_settings import load_settings
+        from alphaswarm_rl.options.settings import load_settings
 
         settings = load_settings(self.flags, os.environ, self.settings_file)
         _configure_logging(settings.logs.level)

@@ -24,6 +24,8 @@ class FrozenModel(BaseModel):
         populate_by_name=True,
         serialize_by_alias=True,
         protected_namespaces=(),
+        # Most classes of a module that is imported are never used: their validators are built when they are.
+        defer_build=True,
     )
 
     @model_validator(mode="before")

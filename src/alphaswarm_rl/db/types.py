@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Double
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 
 def utc_now() -> datetime:
@@ -67,8 +66,16 @@ class Whole(TypeDecorator[int]):
 class Json(TypeDecorator[Any]):
     """A JSON document; None is the database's null, and floats that are not finite are null inside it."""
 
-    impl = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+    impl = JSON(none_as_null=True)
     cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """PostgreSQL has a type of its own; its dialect is imported where it is used."""
+        if dialect.name != "postgresql":
+            return super().load_dialect_impl(dialect)
+        from sqlalchemy.dialects.postgresql import JSONB
+
+        return dialect.type_descriptor(JSONB(none_as_null=True))
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         """PostgreSQL refuses a document with NaN, SQLite would give back something that is not JSON."""

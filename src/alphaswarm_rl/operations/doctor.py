@@ -19,7 +19,7 @@ from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.operations.documents import size
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.options import OPTIONS
-from alphaswarm_rl.options.load_settings import SETTINGS_FILE
+from alphaswarm_rl.options.settings import SETTINGS_FILE
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import waiting_fields
 
