@@ -9,7 +9,7 @@ from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewModel, Scope
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.registered_models import evaluate_model
+from alphaswarm_rl.runtime.model_runs import evaluate_model
 from alphaswarm_rl.settings import GatesSettings, RegistrySettings, StoreSettings
 from tests.runtime.conftest import ledger, tiny, train
 from tests.runtime.test_resume import halted_run

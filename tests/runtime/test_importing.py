@@ -21,7 +21,7 @@ from alphaswarm_rl.inference.registered_models import load_model
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewModel
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.registered_models import evaluate_model
+from alphaswarm_rl.runtime.model_runs import evaluate_model
 from tests.runtime.conftest import tiny
 from tests.runtime.test_trading import trading
 

@@ -20,7 +20,7 @@ from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewEvaluation, NewModel, Scope
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.runtime.registered_models import evaluate_model
+from alphaswarm_rl.runtime.model_runs import evaluate_model
 from alphaswarm_rl.settings import InferSettings, Settings, StoreSettings
 from tests.runtime.conftest import tiny
 

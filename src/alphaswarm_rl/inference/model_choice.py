@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from alphaswarm_rl.core.errors import ModelError, OptionError, RunError
-from alphaswarm_rl.core.process_lock import one_at_a_time
 from alphaswarm_rl.core.types import AnyObservation, Array
 from alphaswarm_rl.inference.policy import LoadedPolicy, refuse_other_than_actions
 from alphaswarm_rl.inference.policy_stream import PolicyStream
+from alphaswarm_rl.inference.process import process_lock
 from alphaswarm_rl.inference.registered_models import load_model, refuse_unvalidated
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, Scope
@@ -66,7 +66,7 @@ class ServedPolicy:
         return self.streams[client]
 
     def ask(self, batch: AnyObservation, client: str | None, starts: Array) -> Array:
-        """One action per observation, each in the action space. One that draws is asked under `one_at_a_time`."""
+        """One action per observation, each in the action space. One that draws is asked under `process_lock`."""
         actions = self.stream(client).act(batch, starts, deterministic=self.deterministic)
         name = f"checkpoint {str(self.policy.checkpoint.path)!r}" if self.row is None else f"model {self.row.id}"
         refuse_other_than_actions(name, actions, self.policy.action_space)
@@ -222,12 +222,12 @@ def best_model(registry: ModelRegistry, scope: Scope | None, env_id: str | None)
 @contextmanager
 def _generators(patience: float) -> Iterator[bool]:
     """Takes the process's generators for a moment; says whether they were free within that time, -1 being for ever."""
-    free = one_at_a_time.acquire(timeout=patience)
+    free = process_lock.acquire(timeout=patience)
     try:
         yield free
     finally:
         if free:
-            one_at_a_time.release()
+            process_lock.release()
 
 
 def _files(row: ModelRow) -> _Files:

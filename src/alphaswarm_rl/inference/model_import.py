@@ -14,10 +14,10 @@ from pydantic import Field, FiniteFloat, model_validator
 from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.model import FrozenModel
-from alphaswarm_rl.core.process_lock import one_at_a_time
 from alphaswarm_rl.inference.builder import Builder, lake_of
 from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore, load_checkpoint
 from alphaswarm_rl.inference.policy import LoadedPolicy
+from alphaswarm_rl.inference.process import process_lock
 from alphaswarm_rl.inference.selection import sha256_of_folder, trainer_of
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
@@ -90,7 +90,7 @@ def add_model(
     path = path.expanduser().absolute()
     if not path.exists():
         raise ModelError(f"model {str(path)!r}", "it is not there", "Give a checkpoint folder or a zip.")
-    with one_at_a_time:
+    with process_lock:
         if path.is_dir():
             if spec is not None:
                 raise ModelError(f"model {str(path)!r}", "a checkpoint has its own spec", "Leave --spec out.")

@@ -23,10 +23,10 @@ from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array, JsonObject
 from alphaswarm_rl.envs.observation_transform import ObservationTransform
 from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint
-from alphaswarm_rl.inference.cpu_threads import cpu_threads
 from alphaswarm_rl.inference.observation_batch import as_batch
 from alphaswarm_rl.inference.policy_plan import PolicyPlan, read_plan, refuse_hindsight
 from alphaswarm_rl.inference.policy_stream import PolicyStream
+from alphaswarm_rl.inference.process import cpu_threads
 from alphaswarm_rl.models.rows import Scope
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent

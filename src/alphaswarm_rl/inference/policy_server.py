@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from alphaswarm_rl.core.errors import OptionError, RunError
-from alphaswarm_rl.core.process_lock import one_at_a_time
 from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.inference.kill_switch import KillSwitch
 from alphaswarm_rl.inference.model_choice import ModelChoice, ServedPolicy, acts_deterministically, best_model
 from alphaswarm_rl.inference.observation_batch import as_batch, as_starts
 from alphaswarm_rl.inference.policy import LoadedPolicy
+from alphaswarm_rl.inference.process import process_lock
 from alphaswarm_rl.inference.registered_models import model_by_id, refuse_unvalidated
 from alphaswarm_rl.inference.selection import sha256_of_folder
 from alphaswarm_rl.ledger import Ledger, RunRow
@@ -63,7 +63,7 @@ class PolicyServer:
     sample, and changes to it between two requests. The model before stays until the new one has answered: one that
     cannot never replaces one that can.
 
-    Whoever needs both takes `one_at_a_time` before `_lock`: no thread that waits for a run keeps others from answers.
+    Whoever needs both takes `process_lock` before `_lock`: no thread that waits for a run keeps others from answers.
 
     Args:
         served: What answers first.
@@ -221,7 +221,7 @@ class PolicyServer:
             if self._kill_switch is not None:
                 self._kill_switch.check()
             draws = self._draws()
-            with one_at_a_time if draws else nullcontext(), self._lock:
+            with process_lock if draws else nullcontext(), self._lock:
                 if self._kill_switch is not None:
                     self._kill_switch.refuse()
                 if draws or not self._draws():  # otherwise it changed meanwhile to a model that draws

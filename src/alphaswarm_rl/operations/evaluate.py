@@ -169,7 +169,7 @@ def _evaluate_model(
         raise OptionError("options --model-id and --checkpoint", "each names a policy", "Give one of them.")
     overrides, window = resolve_arguments(judging.options, environ, listen), judging.window
 
-    from alphaswarm_rl.runtime.registered_models import evaluate_model
+    from alphaswarm_rl.runtime.model_runs import evaluate_model
 
     run, validation = evaluate_model(
         model_id, settings, overrides=overrides.sources, window=window, strict=judging.strict, **overrides.arguments

@@ -27,7 +27,7 @@ from alphaswarm_rl.models import ModelRegistry, ModelRow, PromotionRow, Scope, V
 from alphaswarm_rl.models.rows import Status as Status
 from alphaswarm_rl.operations.models import RegisteredModel
 from alphaswarm_rl.operations.operation import operation
-from alphaswarm_rl.runtime.registered_models import delete_released
+from alphaswarm_rl.runtime.model_runs import delete_released
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import load_spec
 from alphaswarm_rl.telemetry.telling import telling

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.errors import RunError, SpecError, nearest
-from alphaswarm_rl.core.process_lock import one_at_a_time
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.cpu_threads import cpu_threads
+from alphaswarm_rl.inference.process import cpu_threads, process_lock
 from alphaswarm_rl.inference.selection import Verb, latest_for
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
@@ -108,14 +107,14 @@ class RLRuntime:
             seed: Seed of this run; `random` draws one and pins it; None takes the spec's.
         """
         refuse_verb(self.spec, "train")
-        with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
+        with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return train(self._setup, ledger, seed=seed)
 
     def resume(self) -> RunResult:
         """Continues an interrupted, halted or failed training run, in its own row, from its last checkpoint."""
         if self._run is None:
             raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
-        with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
+        with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return resume(self._setup, ledger, self._run.id)
 
     def evaluate(
@@ -178,7 +177,7 @@ class RLRuntime:
 
     def _evaluate(self, verb: EvaluatingVerb, run: str | None, arguments: Arguments, *, strict: bool) -> RunResult:
         refuse_verb(self.spec, verb)
-        with one_at_a_time, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
+        with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             parent = self._run if run is None else latest_for(ledger, verb) if run == "latest" else ledger.run(run)
             return evaluate(self._setup, ledger, verb, parent, arguments, strict=strict)
 

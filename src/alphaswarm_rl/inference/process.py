@@ -1,13 +1,18 @@
-"""How many CPU threads a verb computes on."""
+"""What a process has only once: the lock that verbs take, and the number of CPU threads they compute on."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 
 from alphaswarm_rl.core.blas_threads import Threads, blas_threads
+
+#: One verb at a time in a process: torch's threads and the global generators that Stable-Baselines3 draws from are the
+#: process's, and two runs that shared them would not repeat themselves. Runs side by side are processes.
+process_lock = threading.RLock()
 
 
 @cache
