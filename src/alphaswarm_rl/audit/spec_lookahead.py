@@ -10,6 +10,7 @@ from typing import Any
 from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, pipeline_findings, undeclared
 from alphaswarm_rl.core.contracts import EnvRequest, TableReader
 from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.market.panel import MarketPanel
@@ -36,6 +37,10 @@ class Report:
     def clean(self) -> bool:
         """Whether nothing looks ahead that does not say so."""
         return not undeclared(self.findings)
+
+    def as_dict(self) -> JsonObject:
+        """The report as JSON."""
+        return {**vars(self), "clean": self.clean}
 
 
 def audit_spec(

@@ -79,5 +79,5 @@ def truth(
     """
     from alphaswarm_rl.operations.bench import BenchTruth, bench_truth
 
-    found = bench_truth(session.load_settings, BenchTruth(tasks, agents, seeds, steps, docs), listen=session.listen)
+    found = bench_truth(session.load_settings, BenchTruth(tasks, agents, seeds, steps, docs), caller=session.caller)
     session.answer(found, ["", *columns(found.header, found.cells), *found.remarks])

@@ -27,7 +27,7 @@ def main(timesteps: int) -> None:
     from alphaswarm_rl.operations.demo import DemoRequest, demo
 
     session = Session(sys.stdout, {})
-    found = demo(session.settings, DemoRequest(timesteps), listen=session.listen, progress=session.has_terminal)
+    found = demo(session.settings, DemoRequest(timesteps), caller=session.caller)
     session.answer(found, _lines(found))
     if not (found.same_return and found.same_bytes):
         raise click.exceptions.Exit(BROKEN)

@@ -44,15 +44,9 @@ def evaluate(
     from alphaswarm_rl.operations.evaluate import EvaluateRequest, evaluate
 
     request = EvaluateRequest(
-        run_or_spec,
-        model_id,
-        checkpoint=checkpoint,
-        start=start,
-        end=end,
-        strict=strict,
-        options=session.flags,
+        run_or_spec, model_id, checkpoint=checkpoint, start=start, end=end, strict=strict, options=session.flags
     )
-    result = evaluate(session.settings, request, **session.caller)
+    result = evaluate(session.settings, request, caller=session.caller)
     give_run(session, result.run, None if result.model is None else vars(result.model))
 
 
@@ -78,4 +72,4 @@ def replay(
     from alphaswarm_rl.operations.evaluate import ReplayRequest, replay
 
     request = ReplayRequest(run, checkpoint=checkpoint, start=start, end=end, strict=strict, options=session.flags)
-    give_run(session, replay(session.settings, request, **session.caller))
+    give_run(session, replay(session.settings, request, caller=session.caller))

@@ -69,17 +69,7 @@ def infer(
     from alphaswarm_rl.operations.infer import InferRequest, infer
 
     request = InferRequest(
-        run,
-        load_best,
-        alias,
-        model_id,
-        unvalidated,
-        watch,
-        scope,
-        deterministic,
-        episodes,
-        env_id,
-        session.flags,
+        run, load_best, alias, model_id, unvalidated, watch, scope, deterministic, episodes, env_id, session.flags
     )
-    for answer in infer(session.settings, request, lines=sys.stdin, listen=session.listen):
+    for answer in infer(session.settings, request, lines=sys.stdin, caller=session.caller):
         session.write(as_json_line(answer))

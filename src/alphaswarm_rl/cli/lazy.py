@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -38,12 +37,14 @@ class LazyGroup(click.Group):
     """A group whose commands stand in a table of text until they are run.
 
     Args:
+        name: What it is called.
         entries: The commands by name.
-        **settings: Whatever else a group takes.
+        help: What its commands do.
+        epilog: What the help ends with.
     """
 
-    def __init__(self, *, entries: Mapping[str, Entry], **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, name: str, entries: Mapping[str, Entry], *, help: str, epilog: str | None = None) -> None:  # noqa: A002
+        super().__init__(name, help=help, epilog=epilog, context_settings={"help_option_names": ["-h", "--help"]})
         self.entries = dict(entries)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -42,7 +42,7 @@ ENTRIES = {
     "prune": Entry(f"{_HERE}:prune", "Archive models that are not worth keeping, and delete their files."),
 }
 
-models = LazyGroup(entries=ENTRIES, name="models", help="Find, judge, promote and prune trained models.")
+models = LazyGroup("models", ENTRIES, help="Find, judge, promote and prune trained models.")
 
 
 def _choosing(function: Callable[..., None]) -> Callable[..., None]:

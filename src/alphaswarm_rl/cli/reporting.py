@@ -6,17 +6,17 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
 
 import click
 
 from alphaswarm_rl.cli.text import as_json_text
 from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.core.types import JsonObject
 
 OK, BROKEN, WRONG_INPUT, HALTED = range(4)
 
 
-def guarded(call: Callable[[], Any], *, as_json: bool, debug: bool) -> int:
+def guarded(call: Callable[[], object], *, as_json: bool, debug: bool) -> int:
     """Runs a command and gives its exit code.
 
     Args:
@@ -35,31 +35,31 @@ def guarded(call: Callable[[], Any], *, as_json: bool, debug: bool) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        _tell({"type": "Halted", "what": "the command", "why": "it was stopped", "remedy": "Run it again."}, as_json)
+        _report({"type": "Halted", "what": "the command", "why": "it was stopped", "remedy": "Run it again."}, as_json)
         return HALTED
     except click.ClickException as error:
-        _tell(_usage(error), as_json)
+        _report(_usage(error), as_json)
         return error.exit_code
     except AlphaSwarmError as error:
         if debug:
             traceback.print_exc()
-        _tell(_document(error), as_json)
+        _report(_document(error), as_json)
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the last line of defence: users see a message, developers use --debug
         if debug:
             traceback.print_exc()
-        _tell(_internal(error), as_json)
+        _report(_internal(error), as_json)
         return BROKEN
     return code if isinstance(code, int) else OK
 
 
-def _document(error: AlphaSwarmError) -> dict[str, Any]:
+def _document(error: AlphaSwarmError) -> JsonObject:
     # The runtime leaves the id of the run that the error ended as a note.
     notes = getattr(error, "__notes__", ())
     return {**error.as_dict(), **({"run_id": notes[0]} if notes else {})}
 
 
-def _usage(error: click.ClickException) -> dict[str, Any]:
+def _usage(error: click.ClickException) -> JsonObject:
     context = getattr(error, "ctx", None)
     command = "rl" if context is None else context.command_path
     return {
@@ -70,7 +70,7 @@ def _usage(error: click.ClickException) -> dict[str, Any]:
     }
 
 
-def _internal(error: Exception) -> dict[str, Any]:
+def _internal(error: Exception) -> JsonObject:
     return {
         "type": type(error).__name__,
         "what": "internal error",
@@ -79,7 +79,7 @@ def _internal(error: Exception) -> dict[str, Any]:
     }
 
 
-def _tell(document: dict[str, Any], as_json: bool) -> None:
+def _report(document: JsonObject, as_json: bool) -> None:
     if as_json:
         click.echo(as_json_text({"error": document}))
         return

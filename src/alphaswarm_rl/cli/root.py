@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -65,12 +64,12 @@ class RootGroup(LazyGroup):
         prog_name: str | None = None,
         complete_var: str | None = None,
         standalone_mode: bool = True,
-        **extra: Any,
+        **extra: object,
     ) -> int:
         """Runs a command line; in standalone mode the process ends with its exit code, otherwise it is returned."""
         arguments = list(sys.argv[1:] if args is None else args)
 
-        def call() -> Any:
+        def call() -> object:
             return super(RootGroup, self).main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
 
         # Both are looked for in the raw arguments, because a mistake in those must be reported in the same way.
@@ -81,11 +80,9 @@ class RootGroup(LazyGroup):
 
 
 rl = RootGroup(
-    entries=ENTRIES,
-    name="rl",
+    "rl",
+    ENTRIES,
     help="One YAML spec becomes a hash-locked, replayable reinforcement-learning experiment.",
     epilog=_EPILOG,
-    params=[],
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 click.version_option(package_name="alphaswarm-rl", prog_name="rl")(rl)

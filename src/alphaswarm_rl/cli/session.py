@@ -9,24 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypedDict
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from alphaswarm_rl.cli.text import as_json_text, event_lines
+from alphaswarm_rl.operations.events import Caller, Event, Notice
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.operations.events import Event, Listener
     from alphaswarm_rl.settings import Settings
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
-
-
-class Caller(TypedDict):
-    """What a command hands to an operation beside its request."""
-
-    environ: Mapping[str, str]
-    listen: Listener
 
 
 @dataclass(frozen=True)
@@ -62,13 +55,8 @@ class Session:
 
     @property
     def caller(self) -> Caller:
-        """The environment variables, and the terminal that hears of what goes on."""
-        return {"environ": os.environ, "listen": self.listen}
-
-    @property
-    def has_terminal(self) -> bool:
-        """Whether somebody watches: progress is drawn on standard error."""
-        return sys.stderr.isatty()
+        """The terminal that hears of what goes on; progress is drawn where somebody watches."""
+        return Caller(self.listen, os.environ, progress=sys.stderr.isatty())
 
     def load_plugins(self) -> None:
         """Imports the components that the operator named, from the working directory too."""
@@ -98,8 +86,6 @@ class Session:
 
     def listen(self, event: Event) -> None:
         """Shows what an operation tells on the way to its result."""
-        from alphaswarm_rl.operations.events import Notice
-
         if isinstance(event, Notice):
             self.notice(event.text)
             return

@@ -24,7 +24,7 @@ def train(session: Session, spec: str | None) -> None:
     from alphaswarm_rl.operations.train import TrainRequest, train
 
     request = TrainRequest(spec, session.flags)
-    give_run(session, train(session.settings, request, progress=session.has_terminal, **session.caller))
+    give_run(session, train(session.settings, request, caller=session.caller))
 
 
 @verb("resume")
@@ -42,4 +42,4 @@ def resume(session: Session, run: str) -> None:
     from alphaswarm_rl.operations.train import ResumeRequest, resume
 
     request = ResumeRequest(run, session.flags)
-    give_run(session, resume(session.settings, request, progress=session.has_terminal, **session.caller))
+    give_run(session, resume(session.settings, request, caller=session.caller))

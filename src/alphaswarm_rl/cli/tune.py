@@ -39,7 +39,7 @@ def tune(session: Session, document: str, trials: int | None, dry_run: bool, wri
     from alphaswarm_rl.operations.tune import StudyPreview, TuneRequest, tune
 
     request = TuneRequest(document, trials, dry_run, write, session.flags)
-    found = tune(session.load_settings, request, progress=session.has_terminal, **session.caller)
+    found = tune(session.load_settings, request, caller=session.caller)
     if isinstance(found, StudyPreview):
         session.answer(found, _preview_lines(found))
         return

@@ -13,7 +13,7 @@ from alphaswarm_rl.bench import env_throughput, truth, truth_page
 from alphaswarm_rl.bench.truth_tasks import tasks_named
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.operations.events import Listener, Progress, ignore
+from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.settings import Settings, StoreSettings
 
@@ -100,7 +100,7 @@ def bench_env(settings: LazySettings, request: BenchEnv) -> EnvThroughput:
 
 
 @operation("bench.truth", changes=True)
-def bench_truth(settings: LazySettings, request: BenchTruth, *, listen: Listener = ignore) -> TruthFigures:
+def bench_truth(settings: LazySettings, request: BenchTruth, *, caller: Caller = NOBODY) -> TruthFigures:
     """How much of a known optimum agents reach; runs go to a temporary home unless the settings name one."""
     tasks = tasks_named(request.tasks)
     if request.docs and not TRUTH_PAGE.parent.is_dir():
@@ -114,7 +114,7 @@ def bench_truth(settings: LazySettings, request: BenchTruth, *, listen: Listener
             where,
             seeds=request.seeds,
             steps=request.steps,
-            say=lambda line: listen(Progress(line)),
+            say=lambda line: caller.listen(Progress(line)),
         )
     if request.docs:
         TRUTH_PAGE.write_text(truth_page.page(rows, request.command), encoding="utf-8")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.operations.events import Listener, Progress, ignore
+from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.options.resolve import effective_spec
 from alphaswarm_rl.runtime import RLRuntime, RunResult
@@ -63,18 +63,11 @@ class DemoResult:
 
 
 @operation("demo", changes=True)
-def demo(settings: Settings, request: DemoRequest, *, listen: Listener = ignore, progress: bool = False) -> DemoResult:
-    """Trains on real stocks, judges the agent beside baselines, and replays it.
-
-    Args:
-        settings: Where everything goes.
-        request: How long it trains.
-        listen: Hears where everything goes.
-        progress: Whether a progress bar is drawn for the training.
-    """
-    listen(Progress(f"All state goes to {settings.home.absolute()}.\n"))
+def demo(settings: Settings, request: DemoRequest, *, caller: Caller = NOBODY) -> DemoResult:
+    """Trains on real stocks, judges the agent beside baselines, and replays it."""
+    caller.listen(Progress(f"All state goes to {settings.home.absolute()}.\n"))
     spec = effective_spec(load_spec("my_first_rl"), {"train.totalTimesteps": request.timesteps}, {}).spec
-    trained, first = _timed("PPO", RLRuntime(spec, settings, progress=progress).train)
+    trained, first = _timed("PPO", RLRuntime(spec, settings, progress=caller.progress).train)
     rules = [_timed(rule.replace("_", " "), RLRuntime(_baseline(spec, rule), settings).evaluate) for rule in _BASELINES]
     policy = RLRuntime.from_run(trained.run_id, settings)
     again = _timed("the same window again", policy.evaluate)

@@ -10,9 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.operations.events import Listener, ignore
+from alphaswarm_rl.operations.events import NOBODY, Caller
 from alphaswarm_rl.operations.operation import operation
-from alphaswarm_rl.operations.overrides import NO_VARIABLES, resolve_arguments, resolve_both
+from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_both
 from alphaswarm_rl.operations.references import names_a_run
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.settings import Settings
@@ -100,61 +100,34 @@ class EvaluateResult:
 
 
 @operation("evaluate", changes=True)
-def evaluate(
-    settings: Settings,
-    request: EvaluateRequest,
-    *,
-    environ: Mapping[str, str] = NO_VARIABLES,
-    listen: Listener = ignore,
-) -> EvaluateResult:
-    """Judges a run's policy, a spec's or a model's on the evaluation window.
-
-    Args:
-        settings: Where it runs.
-        request: What is judged, and how.
-        environ: Environment variables that may change a spec, or the arguments of the run.
-        listen: Hears what changed, and notices.
-    """
-    if (request.target is None) == (request.model_id is None):
+def evaluate(settings: Settings, request: EvaluateRequest, *, caller: Caller = NOBODY) -> EvaluateResult:
+    """Judges a run's policy, a spec's or a model's on the evaluation window."""
+    if request.model_id is not None and request.target is None:
+        return _evaluate_model(settings, request.model_id, request, caller)
+    if request.target is None or request.model_id is not None:
         raise OptionError("rl evaluate", "it judges one thing", "Give a run, a spec, or --model-id N.")
-    if request.model_id is not None:
-        return _evaluate_model(settings, request.model_id, request, environ, listen)
+    spec = None
+    if names_a_run(request.target):
+        overrides = resolve_arguments(request.options, caller)
+    else:
+        spec, overrides = resolve_both(load_spec(request.target), request.options, caller)
+    window = request.window
 
-    if request.target is not None and names_a_run(request.target):
-        overrides, window = resolve_arguments(request.options, environ, listen), request.window
+    from alphaswarm_rl.runtime import RLRuntime
 
-        from alphaswarm_rl.runtime import RLRuntime
-
+    if spec is None:
         runtime = RLRuntime.from_run(request.target, settings, overrides=overrides.sources, verb="evaluate")
     else:
-        spec, overrides = resolve_both(load_spec(request.target or ""), request.options, environ, listen)
-        window = request.window
-
-        from alphaswarm_rl.runtime import RLRuntime
-
         runtime = RLRuntime(spec, settings, overrides=overrides.sources)
-    return EvaluateResult(
-        runtime.evaluate(checkpoint=request.checkpoint, window=window, strict=request.strict, **overrides.arguments)
-    )
+    arguments = overrides.arguments
+    run = runtime.evaluate(checkpoint=request.checkpoint, window=window, strict=request.strict, **arguments)
+    return EvaluateResult(run)
 
 
 @operation("replay", changes=True)
-def replay(
-    settings: Settings,
-    request: ReplayRequest,
-    *,
-    environ: Mapping[str, str] = NO_VARIABLES,
-    listen: Listener = ignore,
-) -> RunResult:
-    """Feeds a run's policy another window or seed, under its pinned version, in a new run that has it as its parent.
-
-    Args:
-        settings: Where it runs.
-        request: Whose policy, and how.
-        environ: Environment variables that may be arguments of the run.
-        listen: Hears the arguments, and notices.
-    """
-    overrides, window = resolve_arguments(request.options, environ, listen), request.window
+def replay(settings: Settings, request: ReplayRequest, *, caller: Caller = NOBODY) -> RunResult:
+    """Feeds a run's policy another window or seed, under its pinned version, in a new run that has it as its parent."""
+    overrides, window = resolve_arguments(request.options, caller), request.window
 
     from alphaswarm_rl.runtime import RLRuntime
 
@@ -162,12 +135,10 @@ def replay(
     return runtime.replay(window, checkpoint=request.checkpoint, strict=request.strict, **overrides.arguments)
 
 
-def _evaluate_model(
-    settings: Settings, model_id: int, judging: Judging, environ: Mapping[str, str], listen: Listener
-) -> EvaluateResult:
+def _evaluate_model(settings: Settings, model_id: int, judging: Judging, caller: Caller) -> EvaluateResult:
     if judging.checkpoint is not None:
         raise OptionError("options --model-id and --checkpoint", "each names a policy", "Give one of them.")
-    overrides, window = resolve_arguments(judging.options, environ, listen), judging.window
+    overrides, window = resolve_arguments(judging.options, caller), judging.window
 
     from alphaswarm_rl.runtime.model_runs import evaluate_model
 

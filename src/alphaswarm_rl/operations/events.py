@@ -1,4 +1,4 @@
-"""What an operation tells its caller on the way to its result.
+"""Who calls an operation, and what it tells them on the way to its result.
 
 Events are frozen dataclasses of plain data, as requests and results are: a terminal prints them as lines, a server may
 send them on as they come.
@@ -7,7 +7,7 @@ send them on as they come.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from alphaswarm_rl.core.types import JsonMapping
@@ -75,5 +75,24 @@ Event: TypeAlias = Notice | Progress | SpecResolved | ArgumentsResolved | TrialE
 Listener: TypeAlias = Callable[[Event], None]
 
 
-def ignore(event: Event) -> None:
-    """The listener of a caller that wants the result alone."""
+def _ignore(event: Event) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What only a caller in the same process can hand in.
+
+    Attributes:
+        listen: Hears of everything on the way to the result.
+        environ: Environment variables that may change a spec, or the arguments of a run.
+        progress: Whether progress bars are drawn on standard error.
+    """
+
+    listen: Listener = _ignore
+    environ: Mapping[str, str] = field(default_factory=dict)
+    progress: bool = False
+
+
+#: A caller who wants the result alone.
+NOBODY = Caller()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
-from alphaswarm_rl.operations.events import Listener, Notice, ignore
+from alphaswarm_rl.operations.events import NOBODY, Caller, Listener, Notice
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
 
@@ -106,7 +106,7 @@ Answer: TypeAlias = Answered | PlayedStep | Unanswered
 
 @operation("infer")
 def infer(
-    settings: Settings, request: InferRequest, *, lines: Iterable[str] = (), listen: Listener = ignore
+    settings: Settings, request: InferRequest, *, lines: Iterable[str] = (), caller: Caller = NOBODY
 ) -> Iterator[Answer]:
     """Answers observations with a trained policy, or plays episodes with it.
 
@@ -115,11 +115,11 @@ def infer(
         request: Which policy, and how.
         lines: One observation each, as JSON: an array, a number or a mapping, or `{"observation": ...,
             "episode_start": true}`.
-        listen: Hears which model answers, and of lines that cannot be answered.
+        caller: Hears which model answers, and of lines that cannot be answered.
     """
     _refuse_two_policies(request)
     _refuse_pointless(request)
-    return (_serve_model if request.of_registry else _serve_run)(settings, request, lines, listen)
+    return (_serve_model if request.of_registry else _serve_run)(settings, request, lines, caller.listen)
 
 
 def _refuse_two_policies(request: InferRequest) -> None:

@@ -7,13 +7,12 @@ deterministic may be arguments of one run instead, which change no version.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TypedDict, cast
+from dataclasses import dataclass, field, replace
+from typing import TypedDict, TypeVar, cast
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
-from alphaswarm_rl.operations.events import ArgumentsResolved, Listener, Notice, SpecResolved
+from alphaswarm_rl.operations.events import ArgumentsResolved, Caller, Notice, SpecResolved
 from alphaswarm_rl.options.resolve import (
     RUN_ARGUMENTS,
     EffectiveSpec,
@@ -25,8 +24,7 @@ from alphaswarm_rl.options.resolve import (
 from alphaswarm_rl.options.table import BY_KEY
 from alphaswarm_rl.spec import RLExperimentSpec
 
-#: A caller without environment variables of its own.
-NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+V = TypeVar("V")
 
 
 class Arguments(TypedDict, total=False):
@@ -46,61 +44,50 @@ class Overrides:
 
 
 def resolve_spec(
-    base: RLExperimentSpec | None,
-    options: JsonMapping,
-    environ: Mapping[str, str],
-    listen: Listener,
-    *,
-    may_draw_seed: bool = True,
+    base: RLExperimentSpec | None, options: JsonMapping, caller: Caller, *, may_draw_seed: bool = True
 ) -> EffectiveSpec:
     """The spec that is run, after every override; None starts from the options' defaults."""
-    effective = effective_spec(base, options, environ)
+    effective = effective_spec(base, options, caller.environ)
     if effective.draws_seed and not may_draw_seed:
         raise OptionError(
             "option --seed random", "trials of different seeds cannot be compared", "Give a number, or leave it out."
         )
-    listen(SpecResolved(effective.spec.slug, effective.spec.spec_hash, effective.sources))
+    caller.listen(SpecResolved(effective.spec.slug, effective.spec.spec_hash, effective.sources))
     for notice in effective.notices:
-        listen(Notice(notice))
+        caller.listen(Notice(notice))
     return effective
 
 
 def resolve_arguments(
-    options: JsonMapping,
-    environ: Mapping[str, str],
-    listen: Listener,
-    allowed: Collection[RunArgument] = tuple(RUN_ARGUMENTS),
+    options: JsonMapping, caller: Caller, allowed: Collection[RunArgument] = tuple(RUN_ARGUMENTS)
 ) -> Overrides:
     """The arguments of a run of a stored version, which alone says the rest; other options of the spec are refused."""
-    found = run_arguments(options, environ, allowed)
+    found = run_arguments(options, caller.environ, allowed)
     for notice in found.notices:
-        listen(Notice(notice))
-    return _announced(found, listen)
+        caller.listen(Notice(notice))
+    return _announced(found, caller)
 
 
-def resolve_both(
-    base: RLExperimentSpec, options: JsonMapping, environ: Mapping[str, str], listen: Listener
-) -> tuple[RLExperimentSpec, Overrides]:
+def resolve_both(base: RLExperimentSpec, options: JsonMapping, caller: Caller) -> tuple[RLExperimentSpec, Overrides]:
     """The spec with its overrides, and apart from it the arguments of its run; the sources are those of both."""
     keys = set(RUN_ARGUMENTS.values())
     names = {name for key in keys for name in BY_KEY[key].env_names}
-    found = run_arguments(_only(options, keys), _only(environ, names))
-    effective = resolve_spec(base, _without(options, keys), _without(environ, names), listen)
-    overrides = _announced(found, listen)
+    (of_run, of_spec), (run_environ, environ) = _split(options, keys), _split(caller.environ, names)
+    found = run_arguments(of_run, run_environ)
+    effective = resolve_spec(base, of_spec, replace(caller, environ=environ))
+    overrides = _announced(found, caller)
     return effective.spec, Overrides(overrides.arguments, {**effective.sources, **overrides.sources})
 
 
-def _announced(found: RunArguments, listen: Listener) -> Overrides:
+def _announced(found: RunArguments, caller: Caller) -> Overrides:
     sources: JsonObject = {}
     for name, value in found.values.items():
         sources[name] = {"value": value, "source": found.sources[name]}
-    listen(ArgumentsResolved(sources))
+    caller.listen(ArgumentsResolved(sources))
     return Overrides(cast(Arguments, dict(found.values)), sources)
 
 
-def _only(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    return {name: value for name, value in values.items() if name in names}
-
-
-def _without(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    return {name: value for name, value in values.items() if name not in names}
+def _split(values: Mapping[str, V], names: Collection[str]) -> tuple[dict[str, V], dict[str, V]]:
+    """The values of these names, and the rest."""
+    chosen = {name: value for name, value in values.items() if name in names}
+    return chosen, {name: value for name, value in values.items() if name not in names}

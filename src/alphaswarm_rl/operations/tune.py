@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.ledger import FamilyCount
-from alphaswarm_rl.operations.events import Listener, TrialEnded, ignore
+from alphaswarm_rl.operations.events import NOBODY, Caller, TrialEnded
 from alphaswarm_rl.operations.operation import LazySettings, operation
-from alphaswarm_rl.operations.overrides import NO_VARIABLES, resolve_spec
+from alphaswarm_rl.operations.overrides import resolve_spec
 from alphaswarm_rl.studies.tuning import Plan, StudyReport, TrialRow, TuningDocument, first_draw, write_best
 from alphaswarm_rl.studies.tuning import tune as search
 from alphaswarm_rl.studies.tuning.report import refuse_existing
@@ -116,25 +115,13 @@ class StudyResult:
 
 
 @operation("tune", changes=True)
-def tune(
-    settings: LazySettings,
-    request: TuneRequest,
-    *,
-    environ: Mapping[str, str] = NO_VARIABLES,
-    listen: Listener = ignore,
-    progress: bool = False,
-) -> StudyPreview | StudyResult:
+def tune(settings: LazySettings, request: TuneRequest, *, caller: Caller = NOBODY) -> StudyPreview | StudyResult:
     """Searches a spec's hyper-parameters: begins a study, or goes on with one that was stopped.
 
-    Args:
-        settings: Where it runs; not read in a dry run.
-        request: Which study.
-        environ: Environment variables that may change the base spec.
-        listen: Hears of the base spec and of every trial that ends.
-        progress: Whether a progress bar is drawn for each run.
+    A dry run reads no settings.
     """
     document = TuningDocument.from_yaml_path(Path(request.document))
-    effective = resolve_spec(document.base_spec(), request.options, environ, listen, may_draw_seed=False)
+    effective = resolve_spec(document.base_spec(), request.options, caller, may_draw_seed=False)
     plan = Plan.of(document, effective.spec, fixed=effective.sources)
     if request.dry_run:
         return _preview(plan)
@@ -145,8 +132,10 @@ def tune(
         settings(),
         trials=request.trials,
         overrides=effective.sources,
-        progress=progress,
-        on_trial=lambda row: listen(TrialEnded(row.number, row.state, row.value, row.run_id, row.params, row.error)),
+        progress=caller.progress,
+        on_trial=lambda row: caller.listen(
+            TrialEnded(row.number, row.state, row.value, row.run_id, row.params, row.error)
+        ),
     )
     if request.write is None or report.halted is not None:
         return _result(report)
