@@ -8,7 +8,7 @@ import pytest
 
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.delivery import deliver_all
-from alphaswarm_rl.lake.plain_files import folder_of
+from alphaswarm_rl.lake.segments import folder_of
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.recording.table_refs import refs_writer

@@ -17,7 +17,7 @@ from alphaswarm_rl.data_pipelines.iceberg import IcebergPipeline  # noqa: F401  
 from alphaswarm_rl.inference.builder import lake_of
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.maintenance import expire
-from alphaswarm_rl.lake.reader import LakeReader
+from alphaswarm_rl.lake.snapshots import LakeReader
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.runtime import RLRuntime

@@ -11,7 +11,7 @@ from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.replay import ReplayRLDataPipeline  # noqa: F401  (registers)
 from alphaswarm_rl.data_pipelines.transitions import EpisodeKey
 from alphaswarm_rl.lake.catalog import Lake
-from alphaswarm_rl.lake.reader import LakeReader
+from alphaswarm_rl.lake.snapshots import LakeReader
 from alphaswarm_rl.lake.tables import arrow_schema
 from alphaswarm_rl.settings import TrajectorySettings
 from tests.lake.bars import snapshots

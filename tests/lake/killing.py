@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from alphaswarm_rl.lake.catalog import Lake
-from alphaswarm_rl.lake.plain_files import plain_files
-from alphaswarm_rl.lake.segments import fitted
+from alphaswarm_rl.lake.segments import fitted, plain_files
 from alphaswarm_rl.lake.tables import KINDS, arrow_schema
 from tests.cli.calling import Answer
 

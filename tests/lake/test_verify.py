@@ -12,8 +12,7 @@ from alphaswarm_rl.lake import producers
 from alphaswarm_rl.lake.catalog import Lake, files_of
 from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver_all
-from alphaswarm_rl.lake.plain_files import folder_of
-from alphaswarm_rl.lake.segments import Facts, SegmentWriter
+from alphaswarm_rl.lake.segments import Facts, SegmentWriter, folder_of
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
 from alphaswarm_rl.ledger.tables import trajectory_refs

@@ -13,7 +13,7 @@ from alphaswarm_rl.lake import tables
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver_all
-from alphaswarm_rl.lake.plain_files import folder_of
+from alphaswarm_rl.lake.segments import folder_of
 from alphaswarm_rl.lake.tables import COLUMNS, KINDS, arrow_schema
 from alphaswarm_rl.lake.views import create_run_views, ensure_duckdb_views, register_run_views, run_view
 from alphaswarm_rl.ledger import Ledger

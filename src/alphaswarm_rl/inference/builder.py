@@ -337,7 +337,7 @@ def lake_of(settings: Settings) -> Callable[[], TableReader]:
     """How data pipelines come to the lake of these settings; nothing of it is loaded before one asks."""
 
     def reader() -> TableReader:
-        from alphaswarm_rl.lake.reader import LakeReader
+        from alphaswarm_rl.lake.snapshots import LakeReader
 
         return LakeReader(settings)
 

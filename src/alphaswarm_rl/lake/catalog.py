@@ -1,5 +1,8 @@
 """The lake itself: its catalogue, its four tables, and the files they consist of.
 
+An Iceberg table is a list of Parquet files. Each commit writes a new snapshot (manifests that name the files) and a new
+metadata file, and swaps the catalogue's pointer to it; whoever loses that race begins again, as `Lake.commit` does. Every table here is partitioned by run, so that the files of one run are found without a look at the others.
+
 By default the catalogue is an SQLite file and the warehouse a folder, both below the home; PostgreSQL and S3 take over
 by URL. Only this package talks to Iceberg.
 """
@@ -275,11 +278,11 @@ def files_of(table: Table, run_id: str | None = None) -> list[LakeFile]:
     snapshot = table.current_snapshot()
     if snapshot is None:
         return []
-    wanted = None if run_id is None else run_id.encode()
+    key = None if run_id is None else run_id.encode()
     manifests = [
         manifest
         for manifest in snapshot.manifests(table.io)
-        if wanted is None or any(_spans(part, wanted) for part in manifest.partitions or ())
+        if key is None or any(_spans(part, key) for part in manifest.partitions or ())
     ]
     read = partial(_live, io=table.io)
     found = map(read, manifests) if len(manifests) == 1 else ExecutorFactory.get_or_create().map(read, manifests)

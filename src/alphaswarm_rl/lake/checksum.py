@@ -7,16 +7,14 @@ are (run, spec, phase) is left out: equal steps have equal checksums in any run.
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.lake.hashing64 import byte_words, fold, fold_lists, spread
 from alphaswarm_rl.lake.run_ends import is_runs, runs
-
-Array = np.ndarray[Any, Any]
 
 _LEFT_OUT = frozenset({"run_id", "spec_hash", "phase"})
 _EVERYWHERE = np.empty(0, np.bool_)
@@ -51,19 +49,20 @@ def _sum(batch: pa.RecordBatch) -> int:
         if name in _LEFT_OUT:
             continue
         column = batch.column(name)
-        values, its = runs(column) if is_runs(column.type) else (column, None)
+        values, counts = runs(column) if is_runs(column.type) else (column, None)
         if values.null_count == len(values):
             continue
         if sums is None:
             # As long as all columns have the same runs, so have the sums.
-            lengths = its
-            sums = np.zeros(len(values), np.uint64) if its is not None else _scratch.sums[: len(values)]
+            lengths = counts
+            sums = np.zeros(len(values), np.uint64) if counts is not None else _scratch.sums[: len(values)]
             sums[:] = 0
-        elif lengths is not None and (its is None or not np.array_equal(lengths, its)):
+        elif lengths is not None and (counts is None or not np.array_equal(lengths, counts)):
             short, sums = sums, _scratch.sums[: batch.num_rows]
             spread(short, lengths, sums)
             lengths = None
-        _fold(sums, np.uint64(_seed(name)), values if its is None or lengths is not None else pc.run_end_decode(column))
+        folded = values if counts is None or lengths is not None else pc.run_end_decode(column)
+        _fold(sums, np.uint64(_seed(name)), folded)
     if sums is None:
         return 0
     weighted = sums if lengths is None else sums * lengths.astype(np.uint64)
@@ -103,5 +102,5 @@ def _numbers(column: pa.Array) -> tuple[Array, np.uint64]:
     return _filled(column, zero).to_numpy(zero_copy_only=False), _NO_OTHER_ZERO
 
 
-def _filled(column: pa.Array, value: Any) -> pa.Array:
+def _filled(column: pa.Array, value: pa.Scalar | float | str) -> pa.Array:
     return column.fill_null(value) if column.null_count else column

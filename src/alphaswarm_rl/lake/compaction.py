@@ -1,4 +1,4 @@
-"""Compaction: many small files of a run become few large ones."""
+"""Compaction: many small files of a run become few large ones, in the spool and in the tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained, files_of
-from alphaswarm_rl.lake.delivery import phase_and_name, place, retired
+from alphaswarm_rl.lake.delivery import phase_and_name, place, retire
 from alphaswarm_rl.lake.segments import (
     ROW_GROUP,
     Segment,
@@ -59,10 +59,10 @@ def merge_spooled(spool: Path, run_id: str, known: Mapping[Path, Segment] | None
     by_folder: dict[Path, list[tuple[SegmentName, Path]]] = defaultdict(list)
     for path, name in spooled(spool, run_id).items():
         by_folder[path.parent].append((name, path))
-    for folder, its in by_folder.items():
+    for folder, spooled_here in by_folder.items():
         # A killed process may have left the parts of one that it had merged.
-        remove(part for name, path in its for part in parts_beside(path, name))
-        found = [known.get(path) or Segment(path, name, read_facts(path)) for name, path in sorted(its)]
+        remove(part for name, path in spooled_here for part in parts_beside(path, name))
+        found = [known.get(path) or Segment(path, name, read_facts(path)) for name, path in sorted(spooled_here)]
         parts = [_Part(segment.name, segment.facts.rows, segment.path.stat().st_size) for segment in found]
         for group in _neighbours(parts, phase=folder.name):
             members = [segment for segment in found if segment.name in group]
@@ -98,8 +98,8 @@ def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
             phase, name = phase_and_name(file)
             by_phase[phase].append((name, file))
         added, gone = [], []
-        for phase, its in by_phase.items():
-            by_name = dict(sorted(its, key=lambda item: item[0]))
+        for phase, files in by_phase.items():
+            by_name = dict(sorted(files, key=lambda item: item[0]))
             parts = [_Part(name, file.rows, file.bytes) for name, file in by_name.items()]
             for group in _neighbours(parts, phase=phase):
                 if len(group) > 1:
@@ -108,7 +108,7 @@ def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
         if gone:
             producers.exchange(table, added=added, deleted=[file.entry for file in gone])
             merged = len(gone)
-            retired(lake, gone)
+            retire(lake, gone)
 
     what = f"compacting run {run_id} in the table {identifier}"
     with explained(what, "Nothing changed; try again: rl lake compact."):

@@ -1,8 +1,16 @@
 """Delivery: segments leave the spool and become files of their table, each exactly once.
 
-A segment is linked (or uploaded) to its place in the warehouse under its own name, added to the table together with
-many others in one commit, told to whoever keeps account, and only then deleted from the spool. Whatever goes wrong in
-between, the next delivery begins by looking which segments are in the table already.
+A segment is a Parquet file with rows of one run, table and phase, and its name says which transitions they are of
+(`segments.SegmentName`). Delivery takes four steps:
+
+    spool/<run>/<kind>/<phase>/<name>.parquet
+      1. linked (or uploaded) to  <table>/data/run_id=<run>/<phase>/<name>.<checksum>.parquet
+      2. added to the table, together with many others, in one commit
+      3. reported to the account keeper, which writes the ledger
+      4. deleted from the spool
+
+A process may be killed after any of them. So the next delivery begins by looking which segments are in the table
+already: by name, as a merged file holds the rows of all segments from its first to its last.
 """
 
 from __future__ import annotations
@@ -34,7 +42,7 @@ if TYPE_CHECKING:
 
     from alphaswarm_rl.lake.producers import NewFile
 
-#: Is told of every segment that is in its table now; may be told of one twice.
+#: Called with the segments that are in their table now; it may get one twice.
 Account = Callable[[Sequence[Segment]], None]
 
 
@@ -74,10 +82,10 @@ def deliver(lake: Lake, segments: Sequence[Segment], account: Account) -> None:
     by_table: dict[tuple[str, Kind], list[Segment]] = defaultdict(list)
     for segment in segments:
         by_table[segment.facts.table, segment.facts.kind].append(segment)
-    for (identifier, kind), its in by_table.items():
-        _deliver_to(lake, kind, identifier, its)
-        account(its)
-        remove(path for segment in its for path in (segment.path, *parts_beside(segment.path, segment.name)))
+    for (identifier, kind), members in by_table.items():
+        _deliver_to(lake, kind, identifier, members)
+        account(members)
+        remove(path for segment in members for path in (segment.path, *parts_beside(segment.path, segment.name)))
 
 
 def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segment]) -> None:
@@ -85,14 +93,14 @@ def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segm
 
     def change() -> None:
         table = lake.table(kind, identifier)
-        there = _files_by_phase(table, {segment.facts.run_id for segment in segments})
-        waiting = [segment for segment in segments if not _held(segment, there, segments)]
+        existing = _files_by_phase(table, {segment.facts.run_id for segment in segments})
+        waiting = [segment for segment in segments if not _held(segment, existing, segments)]
         if waiting:
             # A merged segment may come after one of its parts, where a process was killed between the two.
             parts = [
                 file
                 for segment in waiting
-                for name, file in there[segment.facts.run_id, segment.facts.phase]
+                for name, file in existing[segment.facts.run_id, segment.facts.phase]
                 if segment.name.holds(name)
             ]
             added = [place(lake, table, segment) for segment in waiting]
@@ -116,14 +124,14 @@ def _files_by_phase(table: Table, run_ids: Iterable[str]) -> _Phases:
     return found
 
 
-def _held(segment: Segment, there: _Phases, others: Sequence[Segment]) -> bool:
+def _held(segment: Segment, existing: _Phases, waiting: Sequence[Segment]) -> bool:
     """Whether the table has its rows already, or another segment brings them too."""
     facts = segment.facts
-    return any(name.holds(segment.name) for name, _ in there[facts.run_id, facts.phase]) or any(
+    return any(name.holds(segment.name) for name, _ in existing[facts.run_id, facts.phase]) or any(
         other.name != segment.name
         and other.name.holds(segment.name)
         and (other.facts.run_id, other.facts.phase) == (facts.run_id, facts.phase)
-        for other in others
+        for other in waiting
     )
 
 
@@ -178,8 +186,8 @@ def put(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
-def retired(lake: Lake, files: Iterable[LakeFile]) -> None:
-    """The files are in their table no more: from now on nobody plans to read them, and the sweep counts from here."""
+def retire(lake: Lake, files: Iterable[LakeFile]) -> None:
+    """Marks files that have left their table: nobody plans to read them from now on, and the sweep counts from here."""
     if lake.local:
         for file in files:
             os.utime(lake.path(file.location))
@@ -206,8 +214,8 @@ def drop(lake: Lake, run_id: str, unwanted: Callable[[str, SegmentName], bool]) 
     from alphaswarm_rl.lake import producers
     from alphaswarm_rl.lake.tables import KINDS
 
-    there = spooled(lake.spool, run_id, parts=True)
-    doomed = [path for path, name in there.items() if unwanted(path.parent.name, name)]
+    segments = spooled(lake.spool, run_id, parts=True)
+    doomed = [path for path, name in segments.items() if unwanted(path.parent.name, name)]
     remove(doomed)
     count = len(doomed)
     for kind in KINDS:
@@ -222,7 +230,7 @@ def drop(lake: Lake, run_id: str, unwanted: Callable[[str, SegmentName], bool]) 
                 lake.refuse_elsewhere(table)
                 producers.exchange(table, deleted=[file.entry for file in gone])
                 count += len(gone)
-                retired(lake, gone)
+                retire(lake, gone)
 
         with explained(f"rows of run {run_id} in the table {identifier}", "Try again once the catalogue answers."):
             lake.commit(f"rows of run {run_id} in the table {identifier}", change)

@@ -64,9 +64,9 @@ def _make_ready(folder: Path, targets: Iterable[Path]) -> None:
         raise OptionError(
             what, f"it cannot be used: {error.strerror}", "Choose a folder that you may write to."
         ) from error
-    there = [target.name for target in targets if target.exists()]
-    if there:
-        raise OptionError(what, f"it has {', '.join(there)}", "Choose another folder: nothing is overwritten.")
+    existing = [target.name for target in targets if target.exists()]
+    if existing:
+        raise OptionError(what, f"it has {', '.join(existing)}", "Choose another folder: nothing is overwritten.")
 
 
 def _text(path: Path) -> str:

@@ -8,13 +8,10 @@ No cryptography: equal bytes have equal hashes on every machine, and different o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from alphaswarm_rl.arrays.jit import njit
-
-Array = np.ndarray[Any, Any]
+from alphaswarm_rl.core.types import Array
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)

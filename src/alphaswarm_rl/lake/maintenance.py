@@ -1,4 +1,4 @@
-"""What is in the lake, and what may leave it: old snapshots first, then the files that no snapshot has any more.
+"""The state of the lake, and the expiry of old snapshots; `sweeping` deletes the files that no snapshot has then.
 
 Nothing here touches the spool: what lies there is in no table yet.
 """
@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.lake.catalog import Lake, explained, files_of
 from alphaswarm_rl.lake.segments import read_facts, spooled
 from alphaswarm_rl.lake.snapshots import around
@@ -109,19 +110,19 @@ def undelivered(lake: Lake, ledger: Ledger) -> tuple[Undelivered, ...]:
         return ()
     states = {row.id: row.status for row in ledger.runs(limit=None, include_removed=True)}
     found = []
-    for run_id, its in paths.items():
+    for run_id, segments in paths.items():
         rows, unreadable, gone = 0, 0, 0
-        for path in its:
+        for path in segments:
             try:
                 rows += read_facts(path).rows
             except LakeError:
                 # A segment that is not there any more was delivered meanwhile.
                 unreadable, gone = (unreadable + 1, gone) if path.exists() else (unreadable, gone + 1)
-        found.append(Undelivered(run_id, states.get(run_id), len(its) - gone, rows, unreadable))
+        found.append(Undelivered(run_id, states.get(run_id), len(segments) - gone, rows, unreadable))
     return tuple(found)
 
 
-def expire(lake: Lake, pinned: Sequence[Mapping[str, Any]], *, keep: timedelta = timedelta(0)) -> dict[str, int]:
+def expire(lake: Lake, pinned: Sequence[JsonMapping], *, keep: timedelta = timedelta(0)) -> dict[str, int]:
     """Forgets old snapshots of the four tables; says how many of each. No file is deleted.
 
     The current snapshot stays, and so do those that a tag, a branch or a stored spec names.
@@ -174,12 +175,12 @@ class _Pin:
         return self.names is None or not self.names.isdisjoint(names)
 
 
-def _number(snapshot_id: Any) -> int | None:
+def _number(snapshot_id: object) -> int | None:
     """The id; None for what another catalogue calls by a word, which is no snapshot of these tables."""
-    return int(snapshot_id) if str(snapshot_id).isdigit() else None
+    return int(str(snapshot_id)) if str(snapshot_id).isdigit() else None
 
 
-def _pins(value: Any) -> Iterator[_Pin]:
+def _pins(value: object) -> Iterator[_Pin]:
     """Every snapshot that is named anywhere in there, be it inside another pipeline's parameters."""
     if isinstance(value, Mapping):
         snapshot_id, as_of = value.get("snapshot_id"), value.get("as_of")
@@ -220,9 +221,9 @@ def _table_status(lake: Lake, kind: Kind, *, unknown: bool) -> TableStatus:
     orphans = None
     if unknown:
         # In this order: what is added in between is no orphan then.
-        there = listed(lake, table)
+        files_below = listed(lake, table)
         known = known_files(lake, table.refresh())
-        orphans = [file.size for file in there if file.path not in known]
+        orphans = [file.size for file in files_below if file.path not in known]
     files = files_of(table)
     return TableStatus(
         kind,

@@ -4,6 +4,16 @@ An action log has thirty rows for a step of thirty stocks, and in all of them ru
 step and time are the same. pyarrow's writer takes such columns row by row, and lists number by number, which was most
 of what recording cost. This one takes columns of runs (`run_ends`) and writes them as runs, which Parquet has: a
 dictionary, and how often each of its entries comes. It writes what the four tables need, and nothing else.
+
+A file is the magic word, row groups, the footer, its length and the magic word again. A row group has one chunk per
+column; a chunk is a page of dictionary words, where it has a dictionary, and one page of values:
+
+    page      header (Thrift), then the body, compressed by zstd where that pays
+    body      levels, then values
+    levels    run-length encoded: 0 where a value is null, 1 where it is not; lists have two such parts, the first of
+              which says whether an entry begins a row (0) or goes on with it (1)
+    values    plain one after the other; indices of dictionary words, run-length encoded; or floating-point numbers
+              split into streams of their first bytes, second bytes and so on, which compress better
 """
 
 # Numba infers the types of jitted code.
@@ -19,36 +29,66 @@ import numpy as np
 import pyarrow as pa
 
 from alphaswarm_rl.arrays.jit import njit
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.lake.parquet_format import (
+    Codec,
+    ColumnChunk,
+    ColumnMetaData,
+    ColumnOrder,
+    ConvertedType,
+    DataPageHeader,
+    DictionaryPageHeader,
+    Encoding,
+    Field,
+    FileMetaData,
+    KeyValue,
+    LogicalType,
+    PageHeader,
+    PageType,
+    Repetition,
+    RowGroup,
+    SchemaElement,
+    Statistics,
+    TimestampType,
+    TimeUnit,
+    Type,
+    binaries,
+    binary,
+    i32,
+    i32s,
+    i64,
+    nested,
+    struct,
+    structs,
+    true,
+)
 from alphaswarm_rl.lake.run_ends import is_runs, runs
-from alphaswarm_rl.lake.thrift import BINARY, I32, I64, LIST, STRUCT, TRUE, Field, binary, integer, listed, struct
-
-Array = np.ndarray[Any, Any]
 
 _MAGIC = b"PAR1"
-_BOOLEAN, _INT32, _INT64, _FLOAT, _DOUBLE, _BYTE_ARRAY = 0, 1, 2, 4, 5, 6
-_PLAIN, _RLE, _RLE_DICTIONARY, _BYTE_STREAM_SPLIT = 0, 3, 8, 9
-_DATA_PAGE, _DICTIONARY_PAGE = 0, 2
-_REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
-_UNCOMPRESSED, _ZSTD = 0, 6
-_EMPTY = struct()
+_FORMAT_VERSION = 2
 
-#: Physical type, and what readers are told about the meaning: the older way, and the newer one.
-_KINDS: dict[pa.DataType, tuple[int, tuple[Field, ...]]] = {
-    pa.bool_(): (_BOOLEAN, ()),
-    pa.int32(): (_INT32, ()),
-    pa.int64(): (_INT64, ()),
-    pa.float32(): (_FLOAT, ()),
-    pa.float64(): (_DOUBLE, ()),
-    pa.string(): (_BYTE_ARRAY, ((6, I32, integer(0)), (10, STRUCT, struct((1, STRUCT, _EMPTY))))),
+
+def _meaning(converted: int, logical: int, *fields: Field) -> tuple[Field, ...]:
+    """What readers are told about the meaning of a column's values: the older way, and the newer one."""
+    newer = nested(SchemaElement.LOGICAL_TYPE, nested(logical, *fields))
+    return i32(SchemaElement.CONVERTED_TYPE, converted), newer
+
+
+_UTC_MICROS = (true(TimestampType.IS_ADJUSTED_TO_UTC), nested(TimestampType.UNIT, nested(TimeUnit.MICROS)))
+#: Physical type and meaning by Arrow's type.
+_TYPES: dict[pa.DataType, tuple[int, tuple[Field, ...]]] = {
+    pa.bool_(): (Type.BOOLEAN, ()),
+    pa.int32(): (Type.INT32, ()),
+    pa.int64(): (Type.INT64, ()),
+    pa.float32(): (Type.FLOAT, ()),
+    pa.float64(): (Type.DOUBLE, ()),
+    pa.string(): (Type.BYTE_ARRAY, _meaning(ConvertedType.UTF8, LogicalType.STRING)),
     pa.timestamp("us", tz="UTC"): (
-        _INT64,
-        (
-            (6, I32, integer(10)),
-            (10, STRUCT, struct((8, STRUCT, struct((1, TRUE, b""), (2, STRUCT, struct((2, STRUCT, _EMPTY))))))),
-        ),
+        Type.INT64,
+        _meaning(ConvertedType.TIMESTAMP_MICROS, LogicalType.TIMESTAMP, *_UTC_MICROS),
     ),
 }
-_A_LIST: tuple[Field, ...] = ((6, I32, integer(3)), (10, STRUCT, struct((3, STRUCT, _EMPTY))))
+_LIST_MEANING = _meaning(ConvertedType.LIST, LogicalType.LIST)
 
 #: Numbers that are split at once.
 _AT_ONCE = 1024
@@ -83,6 +123,15 @@ class _Column:
     statistics: tuple[Field, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Chunk:
+    """A column of one row group as it was written: what the footer says of it, and its size compressed and not."""
+
+    description: bytes
+    size: int
+    plain_size: int
+
+
 class ParquetWriter:
     """Writes tables as row groups of one file.
 
@@ -91,7 +140,7 @@ class ParquetWriter:
         schema: The columns: bool, int32, int64, float32, float64, string or timestamp, as they are, in runs, as
             dictionaries, or lists of numbers.
         levels: zstd's level for numbers that are split into bytes, and for everything else.
-        statistics: Columns of numbers of which the least and the largest are told.
+        statistics: Columns of numbers whose least and largest value the footer has.
     """
 
     def __init__(
@@ -109,97 +158,106 @@ class ParquetWriter:
     def __enter__(self) -> ParquetWriter:
         return self
 
-    def __exit__(self, kind: Any, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
 
     def write_table(self, table: pa.Table) -> None:
         """One row group."""
-        chunks, packed, plain = [], 0, 0
-        for place, column in zip(self._schema, table.columns, strict=True):
-            chunk, its_packed, its_plain = self._chunk(place, column)
-            chunks.append(chunk)
-            packed, plain = packed + its_packed, plain + its_plain
+        chunks = [self._chunk(place, column) for place, column in zip(self._schema, table.columns, strict=True)]
         self._groups.append(
             struct(
-                (1, LIST, listed(STRUCT, chunks)),
-                (2, I64, integer(plain)),
-                (3, I64, integer(table.num_rows)),
-                (6, I64, integer(packed)),
+                structs(RowGroup.COLUMNS, [chunk.description for chunk in chunks]),
+                i64(RowGroup.TOTAL_BYTE_SIZE, sum(chunk.plain_size for chunk in chunks)),
+                i64(RowGroup.NUM_ROWS, table.num_rows),
+                i64(RowGroup.TOTAL_COMPRESSED_SIZE, sum(chunk.size for chunk in chunks)),
             )
         )
         self._rows += table.num_rows
 
     def add_key_value_metadata(self, entries: Mapping[bytes, bytes]) -> None:
         """What the footer says beside the columns."""
-        self._metadata += [struct((1, BINARY, binary(key)), (2, BINARY, binary(its))) for key, its in entries.items()]
+        self._metadata += [
+            struct(binary(KeyValue.KEY, key), binary(KeyValue.VALUE, value)) for key, value in entries.items()
+        ]
 
     def close(self) -> None:
         """Writes the footer; the file itself stays open."""
-        elements = [struct((4, BINARY, binary(b"schema")), (5, I32, integer(len(self._schema))))]
-        elements += [element for place in self._schema for element in _elements(place)]
-        order = struct((1, STRUCT, _EMPTY))
+        root = struct(binary(SchemaElement.NAME, b"schema"), i32(SchemaElement.NUM_CHILDREN, len(self._schema)))
+        elements = [element for place in self._schema for element in _schema_elements(place)]
+        order = struct(nested(ColumnOrder.TYPE_ORDER))
         footer = struct(
-            (1, I32, integer(2)),
-            (2, LIST, listed(STRUCT, elements)),
-            (3, I64, integer(self._rows)),
-            (4, LIST, listed(STRUCT, self._groups)),
-            (5, LIST, listed(STRUCT, self._metadata)),
-            (6, BINARY, binary(b"alphaswarm_rl")),
-            (7, LIST, listed(STRUCT, [order] * len(self._schema))),
+            i32(FileMetaData.VERSION, _FORMAT_VERSION),
+            structs(FileMetaData.SCHEMA, [root, *elements]),
+            i64(FileMetaData.NUM_ROWS, self._rows),
+            structs(FileMetaData.ROW_GROUPS, self._groups),
+            structs(FileMetaData.KEY_VALUE_METADATA, self._metadata),
+            binary(FileMetaData.CREATED_BY, b"alphaswarm_rl"),
+            structs(FileMetaData.COLUMN_ORDERS, [order] * len(self._schema)),
         )
         self._file.write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
 
-    def _chunk(self, place: pa.Field, column: pa.ChunkedArray) -> tuple[bytes, int, int]:
-        """Writes a column; gives what the footer says of it, and its size compressed and not."""
+    def _chunk(self, place: pa.Field, column: pa.ChunkedArray) -> _Chunk:
+        """Writes a column's pages."""
         written = _encoded(place, column, place.name in self._statistics)
-        codec = self._split_codec if _BYTE_STREAM_SPLIT in written.encodings else self._codec
+        codec = self._split_codec if Encoding.BYTE_STREAM_SPLIT in written.encodings else self._codec
         begin, plain, offsets = self._offset, 0, {}
         compressed = sum(len(page.body) for page in written.pages) >= _LEAST_COMPRESSED
         for page in written.pages:
             body: Any = codec.compress(page.body) if compressed else page.body
-            sizes = ((2, I32, integer(len(page.body))), (3, I32, integer(len(body))))
-            head = struct((1, I32, integer(page.type)), *sizes, page.header)
+            head = struct(
+                i32(PageHeader.TYPE, page.type),
+                i32(PageHeader.UNCOMPRESSED_PAGE_SIZE, len(page.body)),
+                i32(PageHeader.COMPRESSED_PAGE_SIZE, len(body)),
+                page.header,
+            )
             offsets[page.type] = self._offset
             self._offset += self._file.write(head) + self._file.write(body)
             plain += len(head) + len(page.body)
-        described = struct(
-            (1, I32, integer(_kind(place.type)[0])),
-            (2, LIST, listed(I32, [integer(encoding) for encoding in written.encodings])),
-            (3, LIST, listed(BINARY, [binary(name.encode()) for name in _path(place)])),
-            (4, I32, integer(_ZSTD if compressed else _UNCOMPRESSED)),
-            (5, I64, integer(written.entries)),
-            (6, I64, integer(plain)),
-            (7, I64, integer(self._offset - begin)),
-            (9, I64, integer(offsets[_DATA_PAGE])),
-            *([(11, I64, integer(begin))] if _DICTIONARY_PAGE in offsets else []),
-            *([(12, STRUCT, struct(*written.statistics))] if written.statistics else []),
+        has_dictionary = PageType.DICTIONARY_PAGE in offsets
+        metadata = nested(
+            ColumnChunk.META_DATA,
+            i32(ColumnMetaData.TYPE, _type_of(place.type)[0]),
+            i32s(ColumnMetaData.ENCODINGS, written.encodings),
+            binaries(ColumnMetaData.PATH_IN_SCHEMA, [name.encode() for name in _path(place)]),
+            i32(ColumnMetaData.CODEC, Codec.ZSTD if compressed else Codec.UNCOMPRESSED),
+            i64(ColumnMetaData.NUM_VALUES, written.entries),
+            i64(ColumnMetaData.TOTAL_UNCOMPRESSED_SIZE, plain),
+            i64(ColumnMetaData.TOTAL_COMPRESSED_SIZE, self._offset - begin),
+            i64(ColumnMetaData.DATA_PAGE_OFFSET, offsets[PageType.DATA_PAGE]),
+            *([i64(ColumnMetaData.DICTIONARY_PAGE_OFFSET, begin)] if has_dictionary else []),
+            *([nested(ColumnMetaData.STATISTICS, *written.statistics)] if written.statistics else []),
         )
-        # Readers take the chunk's own offset from its description.
-        return struct((2, I64, integer(0)), (3, STRUCT, described)), self._offset - begin, plain
+        # Readers take the chunk's own offset from its metadata.
+        return _Chunk(struct(i64(ColumnChunk.FILE_OFFSET, 0), metadata), self._offset - begin, plain)
 
 
-def _kind(type_: pa.DataType) -> tuple[int, tuple[Field, ...]]:
-    nested = is_runs(type_) or pa.types.is_list(type_) or pa.types.is_dictionary(type_)
-    return _KINDS[type_.value_type if nested else type_]
+def _type_of(type_: pa.DataType) -> tuple[int, tuple[Field, ...]]:
+    """Physical type and meaning of a column's values."""
+    is_nested = is_runs(type_) or pa.types.is_list(type_) or pa.types.is_dictionary(type_)
+    return _TYPES[type_.value_type if is_nested else type_]
 
 
 def _path(place: pa.Field) -> tuple[str, ...]:
     return (place.name, "list", "element") if pa.types.is_list(place.type) else (place.name,)
 
 
-def _elements(place: pa.Field) -> list[bytes]:
+def _schema_elements(place: pa.Field) -> list[bytes]:
     """A column in the schema; a list is a group in a group."""
-    physical, meaning = _kind(place.type)
-    there = (3, I32, integer(_OPTIONAL if place.nullable else _REQUIRED))
-    name = (4, BINARY, binary(place.name.encode()))
+    physical, meaning = _type_of(place.type)
+    repetition = i32(SchemaElement.REPETITION_TYPE, Repetition.OPTIONAL if place.nullable else Repetition.REQUIRED)
+    name = binary(SchemaElement.NAME, place.name.encode())
     if not pa.types.is_list(place.type):
-        return [struct((1, I32, integer(physical)), there, name, *meaning)]
-    one = (5, I32, integer(1))
+        return [struct(i32(SchemaElement.TYPE, physical), repetition, name, *meaning)]
+    one_child = i32(SchemaElement.NUM_CHILDREN, 1)
     return [
-        struct(there, name, one, *_A_LIST),
-        struct((3, I32, integer(_REPEATED)), (4, BINARY, binary(b"list")), one),
-        struct((1, I32, integer(physical)), (3, I32, integer(_OPTIONAL)), (4, BINARY, binary(b"element"))),
+        struct(repetition, name, one_child, *_LIST_MEANING),
+        struct(i32(SchemaElement.REPETITION_TYPE, Repetition.REPEATED), binary(SchemaElement.NAME, b"list"), one_child),
+        struct(
+            i32(SchemaElement.TYPE, physical),
+            i32(SchemaElement.REPETITION_TYPE, Repetition.OPTIONAL),
+            binary(SchemaElement.NAME, b"element"),
+        ),
     ]
 
 
@@ -218,56 +276,69 @@ def _in_runs(place: pa.Field, column: pa.ChunkedArray, statistics: bool) -> _Col
     values = pa.concat_arrays([part[0] for part in parts])
     lengths = np.concatenate([part[1] for part in parts])
     rows = found = int(lengths.sum())
-    levels, kept, times = _all_there(place, rows), values, lengths
+    levels, kept, times = _no_nulls(place, rows), values, lengths
     if values.null_count:
-        there = _valid(values)
-        levels, kept, times = _levels(there, lengths, 1), values.drop_null(), lengths[there]
+        valid = _valid(values)
+        levels, kept, times = _levels(valid, lengths, 1), values.drop_null(), lengths[valid]
         found = int(times.sum())
     bounds = _bounds(kept, rows - found) if statistics else ()
     if found < _SHORTEST_RUN * len(kept) or not found:
         repeated = kept.take(pa.array(np.repeat(np.arange(len(kept)), times)))
-        return _Column(rows, (_data(_PLAIN, rows, levels + bytes(_plain([repeated]))),), (_PLAIN, _RLE), bounds)
+        return _Column(
+            rows,
+            (_data(Encoding.PLAIN, rows, levels + bytes(_plain([repeated]))),),
+            (Encoding.PLAIN, Encoding.RLE),
+            bounds,
+        )
     known = kept.dictionary_encode()
     return _of_dictionary(rows, levels, known.dictionary, known.indices.to_numpy(), times, bounds)
 
 
 def _indices(place: pa.Field, column: pa.ChunkedArray) -> _Column:
-    """Strings of a dictionary; all are there."""
+    """Strings of a dictionary; none is null."""
     column = column.unify_dictionaries()
     indices = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
     dictionary = column.chunk(0).dictionary
     once = np.ones(len(indices), np.int64)
-    return _of_dictionary(len(indices), _all_there(place, len(indices)), dictionary, indices, once, ())
+    return _of_dictionary(len(indices), _no_nulls(place, len(indices)), dictionary, indices, once, ())
 
 
 def _of_dictionary(
     rows: int, levels: bytes, dictionary: pa.Array, indices: Array, times: Array, bounds: tuple[Field, ...]
 ) -> _Column:
     width = max(1, (len(dictionary) - 1).bit_length())
-    about = struct((1, I32, integer(len(dictionary))), (2, I32, integer(_PLAIN)))
-    words = _Page(_DICTIONARY_PAGE, _plain([dictionary]), (7, STRUCT, about))
-    data = _data(_RLE_DICTIONARY, rows, levels + bytes([width]) + _hybrid(indices, times, width))
-    return _Column(rows, (words, data), (_PLAIN, _RLE, _RLE_DICTIONARY), bounds)
+    header = nested(
+        PageHeader.DICTIONARY_PAGE_HEADER,
+        i32(DictionaryPageHeader.NUM_VALUES, len(dictionary)),
+        i32(DictionaryPageHeader.ENCODING, Encoding.PLAIN),
+    )
+    words = _Page(PageType.DICTIONARY_PAGE, _plain([dictionary]), header)
+    data = _data(Encoding.RLE_DICTIONARY, rows, levels + bytes([width]) + _hybrid(indices, times, width))
+    return _Column(rows, (words, data), (Encoding.PLAIN, Encoding.RLE, Encoding.RLE_DICTIONARY), bounds)
 
 
 def _one_by_one(place: pa.Field, column: pa.ChunkedArray, statistics: bool) -> _Column:
     rows, chunks = len(column), column.chunks
-    levels = _all_there(place, rows)
+    levels = _no_nulls(place, rows)
     if column.null_count:
-        there = np.concatenate([_valid(chunk) for chunk in chunks])
-        levels, chunks = _levels(there, np.ones(rows, np.int64), 1), [chunk.drop_null() for chunk in chunks]
+        valid = np.concatenate([_valid(chunk) for chunk in chunks])
+        levels, chunks = _levels(valid, np.ones(rows, np.int64), 1), [chunk.drop_null() for chunk in chunks]
     bounds = _bounds(pa.concat_arrays(chunks), column.null_count) if statistics else ()
     if pa.types.is_floating(place.type):
-        page = _data(_BYTE_STREAM_SPLIT, rows, _split(chunks, levels))
-        return _Column(rows, (page,), (_BYTE_STREAM_SPLIT, _RLE), bounds)
-    return _Column(rows, (_data(_PLAIN, rows, levels + bytes(_plain(chunks))),), (_PLAIN, _RLE), bounds)
+        page = _data(Encoding.BYTE_STREAM_SPLIT, rows, _split(chunks, levels))
+        return _Column(rows, (page,), (Encoding.BYTE_STREAM_SPLIT, Encoding.RLE), bounds)
+    return _Column(
+        rows, (_data(Encoding.PLAIN, rows, levels + bytes(_plain(chunks))),), (Encoding.PLAIN, Encoding.RLE), bounds
+    )
 
 
 def _lists(column: pa.ChunkedArray) -> _Column:
-    """Lists of numbers that are there; a whole list may be null."""
+    """Lists of numbers, none of which is null; a whole list may be."""
     if column.null_count == len(column):
         nowhere = _levels(np.zeros(1, np.int32), np.array([len(column)]), 1)
-        return _Column(len(column), (_data(_PLAIN, len(column), nowhere + nowhere),), (_PLAIN, _RLE))
+        return _Column(
+            len(column), (_data(Encoding.PLAIN, len(column), nowhere + nowhere),), (Encoding.PLAIN, Encoding.RLE)
+        )
     sizes = np.concatenate([_sizes(chunk) for chunk in column.chunks])
     entries = np.maximum(sizes, 1)
     # The first entry of each row begins it, and the others go on.
@@ -276,27 +347,38 @@ def _lists(column: pa.ChunkedArray) -> _Column:
     depths = np.where(sizes > 0, 3, np.where(sizes == 0, 1, 0))
     levels = _levels(begins, counts.reshape(-1), 1) + _levels(depths, entries, 2)
     count = int(entries.sum())
-    page = _data(_BYTE_STREAM_SPLIT, count, _split([chunk.flatten() for chunk in column.chunks], levels))
-    return _Column(count, (page,), (_BYTE_STREAM_SPLIT, _RLE))
+    numbers = _split([chunk.flatten() for chunk in column.chunks], levels)
+    return _one_page(Encoding.BYTE_STREAM_SPLIT, count, numbers)
 
 
 def _sizes(lists: pa.ListArray) -> Array:
-    """How many numbers each list has; -1 where there is none."""
+    """How many numbers each list has; -1 where it is null."""
     sizes = np.diff(lists.offsets.to_numpy())
     return sizes if lists.null_count == 0 else np.where(_valid(lists), sizes, -1)
 
 
 def _valid(values: pa.Array) -> Array:
-    there: Array = values.is_valid().to_numpy(zero_copy_only=False)
-    return there
+    valid: Array = values.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _one_page(encoding: int, entries: int, body: bytes | Array, bounds: tuple[Field, ...] = ()) -> _Column:
+    """A column without a dictionary."""
+    return _Column(entries, (_data(encoding, entries, body),), (encoding, Encoding.RLE), bounds)
 
 
 def _data(encoding: int, entries: int, body: bytes | Array) -> _Page:
-    encodings = ((2, I32, integer(encoding)), (3, I32, integer(_RLE)), (4, I32, integer(_RLE)))
-    return _Page(_DATA_PAGE, body, (5, STRUCT, struct((1, I32, integer(entries)), *encodings)))
+    header = nested(
+        PageHeader.DATA_PAGE_HEADER,
+        i32(DataPageHeader.NUM_VALUES, entries),
+        i32(DataPageHeader.ENCODING, encoding),
+        i32(DataPageHeader.DEFINITION_LEVEL_ENCODING, Encoding.RLE),
+        i32(DataPageHeader.REPETITION_LEVEL_ENCODING, Encoding.RLE),
+    )
+    return _Page(PageType.DATA_PAGE, body, header)
 
 
-def _all_there(place: pa.Field, rows: int) -> bytes:
+def _no_nulls(place: pa.Field, rows: int) -> bytes:
     return _levels(np.ones(1, np.int32), np.array([rows]), 1) if place.nullable else b""
 
 
@@ -346,11 +428,12 @@ def _split(chunks: Sequence[pa.Array], before: bytes) -> Array:
 
 def _bounds(values: pa.Array, nulls: int) -> tuple[Field, ...]:
     """How many are null, the largest and the least of the others, as numbers."""
-    counted = ((3, I64, integer(nulls)),)
+    counted = i64(Statistics.NULL_COUNT, nulls)
     if not len(values):
-        return counted
+        return (counted,)
     numbers = _numbers(values)
-    return (*counted, (5, BINARY, binary(numbers.max().tobytes())), (6, BINARY, binary(numbers.min().tobytes())))
+    largest = binary(Statistics.MAX_VALUE, numbers.max().tobytes())
+    return counted, largest, binary(Statistics.MIN_VALUE, numbers.min().tobytes())
 
 
 def _hybrid(numbers: Array, lengths: Array, width: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What must hold among the rows of one run, asked of DuckDB.
+"""Checks of what must hold among the rows of one run, as queries of DuckDB's.
 
 The three other tables are held against `trajectories` by a sum of hashes of their keys, which needs no memory: only
 where that differs are the rows themselves compared, to say which.
@@ -9,9 +9,9 @@ where that differs are the rows themselves compared, to say which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alphaswarm_rl.lake.tables import Kind
 
@@ -59,15 +59,15 @@ def flaws(connection: duckdb.DuckDBPyConnection, *, every_episode: bool) -> list
     return found + [flaw for flaw in _rewards(connection) if flaw.phase not in doubled]
 
 
-def _against_steps(connection: Any, kind: Kind, steps: dict[str, tuple[int, int]]) -> list[Flaw]:
-    there = _sums(connection, kind)
-    if kind == "equity_curves" and not there:
+def _against_steps(connection: duckdb.DuckDBPyConnection, kind: Kind, steps: dict[str, tuple[int, int]]) -> list[Flaw]:
+    sums_by_part = _sums(connection, kind)
+    if kind == "equity_curves" and not sums_by_part:
         return []  # an environment without accounts
-    phases = {phase for phase, _ in there} | set(steps)
+    phases = {phase for phase, _ in sums_by_part} | set(steps)
     differing = {
         phase
         for phase in phases
-        if {sums for (its, _), sums in there.items() if its == phase} != {steps.get(phase, (0, 0))}
+        if {sums for (other, _), sums in sums_by_part.items() if other == phase} != {steps.get(phase, (0, 0))}
     }
     if not differing:
         return []
@@ -77,7 +77,7 @@ def _against_steps(connection: Any, kind: Kind, steps: dict[str, tuple[int, int]
     return found
 
 
-def _sums(connection: Any, kind: Kind) -> dict[tuple[str, Any], tuple[int, int]]:
+def _sums(connection: duckdb.DuckDBPyConnection, kind: Kind) -> dict[tuple[str, str | int], tuple[int, int]]:
     """Rows, and the sum of their keys' hashes, by phase and by what tells rows of a step apart."""
     query = f"""
         SELECT phase, {_WITHIN_A_STEP[kind]} AS part, count(*), sum(hash(env_idx, episode, step))
@@ -86,7 +86,7 @@ def _sums(connection: Any, kind: Kind) -> dict[tuple[str, Any], tuple[int, int]]
     return {(phase, part): (count, int(total)) for phase, part, count, total in connection.execute(query).fetchall()}
 
 
-def _duplicates(connection: Any, kind: Kind) -> Iterator[Flaw]:
+def _duplicates(connection: duckdb.DuckDBPyConnection, kind: Kind) -> Iterator[Flaw]:
     query = f"""
         SELECT phase, count(*), min((env_idx, episode, step)) FROM (
             SELECT {_KEY}, {_WITHIN_A_STEP[kind]} AS part FROM {kind} GROUP BY ALL HAVING count(*) > 1
@@ -96,7 +96,7 @@ def _duplicates(connection: Any, kind: Kind) -> Iterator[Flaw]:
         yield Flaw(kind, phase, "duplicates", f"{_many(count, 'row')} more than once, the first {_at(example)}")
 
 
-def _gaps(connection: Any, *, doubled: bool) -> Iterator[Flaw]:
+def _gaps(connection: duckdb.DuckDBPyConnection, *, doubled: bool) -> Iterator[Flaw]:
     rows = f"(SELECT DISTINCT {_KEY} FROM trajectories)" if doubled else "trajectories"
     query = f"""
         SELECT phase, count(*), min((env_idx, episode)) FROM (
@@ -108,7 +108,7 @@ def _gaps(connection: Any, *, doubled: bool) -> Iterator[Flaw]:
         yield Flaw("trajectories", phase, "gaps", text)
 
 
-def _missing_episodes(connection: Any) -> Iterator[Flaw]:
+def _missing_episodes(connection: duckdb.DuckDBPyConnection) -> Iterator[Flaw]:
     query = """
         SELECT env_idx, max(episode) + 1 - count(*) FROM (
             SELECT DISTINCT env_idx, episode FROM trajectories WHERE phase = 'train'
@@ -120,7 +120,7 @@ def _missing_episodes(connection: Any) -> Iterator[Flaw]:
         yield Flaw("trajectories", "train", "episodes", text)
 
 
-def _incomplete(connection: Any, kind: Kind) -> Iterator[Flaw]:
+def _incomplete(connection: duckdb.DuckDBPyConnection, kind: Kind) -> Iterator[Flaw]:
     part = _WITHIN_A_STEP[kind]
     query = f"""
         WITH have AS (SELECT {_KEY}, count(DISTINCT {part}) AS parts FROM {kind} GROUP BY ALL),
@@ -140,7 +140,7 @@ def _incomplete(connection: Any, kind: Kind) -> Iterator[Flaw]:
             yield Flaw(kind, phase, "incomplete", text)
 
 
-def _rewards(connection: Any) -> Iterator[Flaw]:
+def _rewards(connection: duckdb.DuckDBPyConnection) -> Iterator[Flaw]:
     query = f"""
         SELECT phase, count(*), min((env_idx, episode, step)) FROM (
             SELECT {_KEY}, sum(contribution) AS total, sum(abs(contribution)) AS size
@@ -159,5 +159,5 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _at(place: tuple[Any, ...]) -> str:
+def _at(place: Sequence[int]) -> str:
     return "at " + ", ".join(f"{name} {value}" for name, value in zip(("env", "episode", "step"), place, strict=False))

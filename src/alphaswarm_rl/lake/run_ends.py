@@ -1,14 +1,12 @@
-"""Columns that say a value once and how often it comes (Arrow's run-end encoding), and ordinary ones."""
+"""Columns of runs (Arrow's run-end encoding): each value once, with how often it comes; and ordinary columns."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Array = np.ndarray[Any, Any]
+from alphaswarm_rl.core.types import Array
 
 
 def is_runs(type_: pa.DataType) -> bool:

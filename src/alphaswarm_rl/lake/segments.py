@@ -3,8 +3,8 @@
     <spool>/<run id>/<kind>/<phase>/000003_000000081920.parquet          segment 3; its last row is transition 81,920
     <table>/data/run_id=<run id>/<phase>/000000-000003_000000081920.<checksum>.parquet      segments 0 to 3, merged
 
-The name is the key under which rows are delivered exactly once, and what a resumed run drops by. A file's footer tells
-the rest about it: how many rows, their checksum, which episodes. A segment has its name once it is whole and on disk.
+The name is the key under which rows are delivered exactly once, and by which a resumed run drops them. A file's footer
+has the rest: how many rows, their checksum, which episodes. A segment has its name once it is whole and on disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake.checksum import checksum
 from alphaswarm_rl.lake.parquet_writer import ParquetWriter
 from alphaswarm_rl.lake.run_ends import as_type, distinct_parts
-from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, write_schema
+from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, identifier, write_schema
+from alphaswarm_rl.settings import Settings
 
 _FOOTER = b"alphaswarm_rl"
 _OPEN = ".open-"
@@ -333,7 +334,19 @@ def parts_beside(path: Path, name: SegmentName) -> list[Path]:
     if name.first == name.last:
         return []
     others = {other: SegmentName.parse(other.name) for other in path.parent.glob("*.parquet") if other != path}
-    return [other for other, its in others.items() if its is not None and name.holds(its)]
+    return [other for other, part in others.items() if part is not None and name.holds(part)]
+
+
+def folder_of(settings: Settings, kind: Kind, run_id: str) -> Path:
+    """Where the `parquet` store keeps a run's files of that kind: no catalogue, one folder per table and run."""
+    table = identifier(kind, settings.trajectory)
+    return settings.below_home(Path("trajectories")) / table / f"run_id={run_id}"
+
+
+def plain_files(settings: Settings, kind: Kind, run_id: str | None = None) -> list[Path]:
+    """The files of the `parquet` store, of one run or of all, in the order of their names."""
+    pattern = f"run_id={'*' if run_id is None else run_id}/*/*.parquet"
+    return sorted(folder_of(settings, kind, "").parent.glob(pattern))
 
 
 def remove(paths: Iterable[Path]) -> None:

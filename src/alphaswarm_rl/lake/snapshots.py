@@ -1,4 +1,4 @@
-"""Tables as they were: which snapshots there are, and the rows of one."""
+"""Reading tables as they are or were: which snapshots are kept, and the rows of one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import numpy as np
 from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.lake.catalog import Lake, explained
+from alphaswarm_rl.lake.tables import KINDS
+from alphaswarm_rl.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +63,7 @@ def read_snapshot(
         identifier: The table, `namespace.name`.
         snapshot_id: A snapshot by its number.
         as_of: A time, in ISO 8601 if it is text and in UTC if it has no zone: the snapshot that was current then.
-        columns: The columns wanted, in this order; None: all.
+        columns: The columns to read, in this order; None: all.
         limit: At most that many rows.
 
     Raises:
@@ -77,7 +79,7 @@ def read_rows(
     snapshot_id: int | None = None,
     as_of: datetime | str | None = None,
     columns: Sequence[str] | None = None,
-    where: Mapping[str, Sequence[Any]] | None = None,
+    where: Mapping[str, Sequence[object]] | None = None,
     limit: int | None = None,
 ) -> tuple[pa.Table, int | None]:
     """The same, of rows whose columns have one of the values in `where`; and the snapshot, if there is any yet."""
@@ -97,13 +99,41 @@ def read_rows(
         for name in (*(columns or ()), *(where or ())):
             if name not in known:
                 raise DataError(f"the table {identifier}", f"it has no column {name!r}", nearest(name, known))
-        wanted = list(known if columns is None else dict.fromkeys(columns))
+        selected = list(known if columns is None else dict.fromkeys(columns))
         read = None if chosen is None else chosen.snapshot_id
-        scan = table.scan(_filter(where or {}), tuple(wanted), snapshot_id=read, limit=limit)
-        return scan.to_arrow().select(wanted), read
+        scan = table.scan(_filter(where or {}), tuple(selected), snapshot_id=read, limit=limit)
+        return scan.to_arrow().select(selected), read
 
 
-def _filter(where: Mapping[str, Sequence[Any]]) -> BooleanExpression:
+class LakeReader:
+    """Reads tables of these settings' lake, which is open only meanwhile; a `core.contracts.TableReader`.
+
+    Args:
+        settings: Where the lake is.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def read(
+        self,
+        identifier: str,
+        *,
+        snapshot_id: int | None = None,
+        as_of: str | None = None,
+        columns: Sequence[str] | None = None,
+        where: Mapping[str, Sequence[object]] | None = None,
+    ) -> tuple[pa.Table, int]:
+        """The rows of a table as they are in one snapshot, and that snapshot's id."""
+        with Lake(self._settings) as lake:
+            name = next((lake.identifier(kind) for kind in KINDS if kind == identifier), identifier)
+            rows, read = read_rows(lake, name, snapshot_id=snapshot_id, as_of=as_of, columns=columns, where=where)
+        if read is None:
+            raise DataError(f"the table {name}", "it has no rows yet", "Append some, or name another table.")
+        return rows, read
+
+
+def _filter(where: Mapping[str, Sequence[object]]) -> BooleanExpression:
     from pyiceberg import expressions
 
     one_of: Any = expressions.In  # its constructor is none that type checkers understand
@@ -117,8 +147,8 @@ def _table(lake: Lake, identifier: str) -> Table:
     table = lake.find(identifier) if lake.exists and "." in identifier else None
     if table is None:
         spaces = lake.catalog.list_namespaces() if lake.exists else []
-        there = [".".join(name) for space in spaces for name in lake.catalog.list_tables(space)]
-        raise DataError(f"the table {identifier!r}", "the catalogue has no such table", nearest(identifier, there))
+        existing = [".".join(name) for space in spaces for name in lake.catalog.list_tables(space)]
+        raise DataError(f"the table {identifier!r}", "the catalogue has no such table", nearest(identifier, existing))
     return table
 
 

@@ -7,13 +7,14 @@ import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.errors import LakeError, OptionError
 from alphaswarm_rl.lake.catalog import Lake, explained
 from alphaswarm_rl.lake.tables import KINDS, Kind
 
 if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo, FileSystem
     from pyiceberg.table import Table
 
 #: A file younger than this may be on its way into a table: whoever made it has not committed it yet.
@@ -57,7 +58,7 @@ def sweep(lake: Lake, older_than: timedelta = timedelta(hours=24), *, dry_run: b
     if not lake.exists:
         return Swept(0, 0, ())
     limit = datetime.now(UTC) - older_than
-    doomed: list[Any] = []
+    doomed: list[FileInfo] = []
     for kind in KINDS:
         identifier = lake.identifier(kind)
         what = f"sweeping the table {identifier}"
@@ -67,7 +68,7 @@ def sweep(lake: Lake, older_than: timedelta = timedelta(hours=24), *, dry_run: b
     return Swept(len(doomed), sum(file.size for file in doomed), tuple(file.path for file in doomed))
 
 
-def listed(lake: Lake, table: Table) -> list[Any]:
+def listed(lake: Lake, table: Table) -> list[FileInfo]:
     """Every file below a table's folder, with size and time."""
     from pyarrow.fs import FileType
 
@@ -89,16 +90,16 @@ def known_files(lake: Lake, table: Table) -> set[str]:
     return {named(location) for location in found}
 
 
-def _listing(lake: Lake, table: Table) -> list[Any]:
+def _listing(lake: Lake, table: Table) -> list[FileInfo]:
     from pyarrow.fs import FileSelector
 
     filesystem, named = lake.filesystem(table)
     selector = FileSelector(named(table.location()), recursive=True, allow_not_found=True)
-    infos: list[Any] = filesystem.get_file_info(selector)
+    infos: list[FileInfo] = filesystem.get_file_info(selector)
     return infos
 
 
-def _sweep_table(lake: Lake, kind: Kind, identifier: str, limit: datetime, *, dry_run: bool) -> list[Any]:
+def _sweep_table(lake: Lake, kind: Kind, identifier: str, limit: datetime, *, dry_run: bool) -> list[FileInfo]:
     table = lake.find(identifier)
     if table is None:
         return []
@@ -107,10 +108,10 @@ def _sweep_table(lake: Lake, kind: Kind, identifier: str, limit: datetime, *, dr
     root = named(table.location())
     # The order matters. A segment leaves the spool once it is in its table, so who finds no twin and looks at the table
     # after that finds the file there.
-    there = listed(lake, table)
-    old = [file for file in there if file.mtime < limit and not _twin(lake, kind, file.path, root).exists()]
+    files = listed(lake, table)
+    old = [file for file in files if file.mtime < limit and not _twin(lake, kind, file.path, root).exists()]
     table = lake.catalog.load_table(identifier)
-    _refuse_older_catalogue(table, there)
+    _refuse_older_catalogue(table, files)
     known = known_files(lake, table)
     doomed = [file for file in old if file.path not in known]
     if not dry_run:
@@ -120,7 +121,7 @@ def _sweep_table(lake: Lake, kind: Kind, identifier: str, limit: datetime, *, dr
     return doomed
 
 
-def _delete(lake: Lake, filesystem: Any, kind: Kind, file: Any, root: str) -> bool:
+def _delete(lake: Lake, filesystem: FileSystem, kind: Kind, file: FileInfo, root: str) -> bool:
     # A run that was resumed meanwhile may have brought another file of the same name.
     now = filesystem.get_file_info(file.path)
     if (now.mtime_ns, now.size) != (file.mtime_ns, file.size) or _twin(lake, kind, file.path, root).exists():
@@ -136,10 +137,10 @@ def _twin(lake: Lake, kind: Kind, path: str, root: str) -> Path:
     return lake.spool / (f"{found['run']}/{kind}/{found['phase']}/{found['name']}.parquet" if found else ".none")
 
 
-def _refuse_older_catalogue(table: Table, there: list[Any]) -> None:
+def _refuse_older_catalogue(table: Table, files: list[FileInfo]) -> None:
     """A catalogue that was put back from a copy does not know the newest files: they are no orphans."""
     current = _version(table.metadata_location)
-    newest = max((_version(file.path) for file in there), default=-1)
+    newest = max((_version(file.path) for file in files), default=-1)
     # A commit that failed leaves a file with the number after the one it began from.
     if newest > current + 1:
         raise LakeError(
@@ -164,7 +165,7 @@ def _prune(data: Path) -> None:
                 continue  # somebody put a file there just now
 
 
-def _sweep_scratch(lake: Lake, limit: datetime, *, dry_run: bool) -> list[Any]:
+def _sweep_scratch(lake: Lake, limit: datetime, *, dry_run: bool) -> list[FileInfo]:
     """Folders in which a compaction that was killed was at work."""
     from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 

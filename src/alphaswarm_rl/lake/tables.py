@@ -150,8 +150,8 @@ def upgrade(table: Table, kind: Kind) -> bool:
     """Adds the columns that an older table lacks; says whether there were any."""
     from pyiceberg.table import TableProperties
 
-    there = set(table.schema().column_names)
-    missing = [(name, type_) for name, type_ in COLUMNS[kind] if name not in there]
+    existing = set(table.schema().column_names)
+    missing = [(name, type_) for name, type_ in COLUMNS[kind] if name not in existing]
     if missing:
         with table.transaction() as transaction, transaction.update_schema() as update:
             for name, type_ in missing:

@@ -1,4 +1,4 @@
-"""Whether the lake holds what the ledger says, and whether that is whole."""
+"""Verification: whether the lake holds what the ledger says, and whether its rows are whole."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake.catalog import Lake, explained, files_of
 from alphaswarm_rl.lake.checksum import checksum
-from alphaswarm_rl.lake.plain_files import plain_files
 from alphaswarm_rl.lake.row_checks import Flaw, flaws
-from alphaswarm_rl.lake.segments import ROW_GROUP, fitted, read_facts, spooled
+from alphaswarm_rl.lake.segments import ROW_GROUP, fitted, plain_files, read_facts, spooled
 from alphaswarm_rl.lake.tables import KINDS, Kind, arrow_schema
 
 if TYPE_CHECKING:
@@ -150,10 +149,10 @@ def _verify_run(lake: Lake, run: _Run) -> list[Finding]:
                 damaged.add((kind, file.phase))
                 text = f"{file.path} cannot be read: {' '.join(str(error).split())}"
                 found.append(Finding(run.id, lake.identifier(kind), file.phase, "files", text))
-    # What is undelivered or damaged was told; that its numbers differ too is no news.
+    # What is undelivered or damaged is among the findings; that its numbers differ too is no news.
     found += _accounts(lake, run, sums, waiting | damaged)
     unsound = {phase for _, phase in waiting | damaged}
-    files = {kind: [file for file in its if file.phase not in unsound] for kind, its in run.files.items()}
+    files = {kind: [file for file in all_ if file.phase not in unsound] for kind, all_ in run.files.items()}
     if any(files.values()):
         found += _rows(lake, run, files)
     return found
@@ -192,7 +191,7 @@ def _add_up(kind: Kind, file: _File, total: _Sum) -> None:
 
 
 def _accounts(
-    lake: Lake, run: _Run, sums: dict[tuple[Kind, str], _Sum], told: set[tuple[Kind, str]]
+    lake: Lake, run: _Run, sums: dict[tuple[Kind, str], _Sum], undelivered: set[tuple[Kind, str]]
 ) -> Iterator[Finding]:
     """Rows and checksums against the ledger."""
     kinds: dict[str, Kind] = {lake.identifier(kind): kind for kind in KINDS}
@@ -206,16 +205,16 @@ def _accounts(
             elsewhere.add(table)
     for table in sorted(elsewhere):
         yield Finding(run.id, table, None, "rows", "the ledger names it, and these settings do not", ok=True)
-    for kind, phase in sorted((set(sums) | set(refs)) - told):
-        its, there = refs[kind, phase], sums.get((kind, phase), _Sum())
-        rows = sum(ref.row_count for ref in its)
-        if there.rows != rows:
-            text = f"{there.rows} rows are there, and the ledger says {rows}"
+    for kind, phase in sorted((set(sums) | set(refs)) - undelivered):
+        recorded, found = refs[kind, phase], sums.get((kind, phase), _Sum())
+        rows = sum(ref.row_count for ref in recorded)
+        if found.rows != rows:
+            text = f"{found.rows} rows are there, and the ledger says {rows}"
             yield Finding(run.id, lake.identifier(kind), phase, "rows", text)
-        elif all(ref.checksum for ref in its):
-            expected = sum(int(ref.checksum, 16) for ref in its) % 2**64
-            if there.checksum % 2**64 != expected:
-                text = f"the rows' checksum is {there.checksum % 2**64:016x}, and the ledger says {expected:016x}"
+        elif all(ref.checksum for ref in recorded):
+            expected = sum(int(ref.checksum, 16) for ref in recorded) % 2**64
+            if found.checksum % 2**64 != expected:
+                text = f"the rows' checksum is {found.checksum % 2**64:016x}, and the ledger says {expected:016x}"
                 yield Finding(run.id, lake.identifier(kind), phase, "checksum", text)
 
 

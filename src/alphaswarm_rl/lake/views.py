@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake.catalog import Lake, explained, files_of
-from alphaswarm_rl.lake.plain_files import plain_files
+from alphaswarm_rl.lake.segments import plain_files
 from alphaswarm_rl.lake.tables import COLUMNS, KINDS, Kind, arrow_schema
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.options import load_settings
@@ -137,10 +137,11 @@ def _create_views(connection: DuckDBPyConnection, lake: Lake, kind: Kind, runs_o
         own = [file for run_id in run_ids for file in of_run.get(run_id, ())]
         name = f"{quoted(schema)}.{quoted(spec_hash)}"
         statements.append(_create(connection, kind, name, own, f" WHERE spec_hash = {_text(spec_hash)}"))
-    there = connection.execute(
+    existing = connection.execute(
         f"SELECT table_name FROM information_schema.tables WHERE table_schema = {_text(schema)}"  # noqa: S608
     ).fetchall()
-    statements += [f"DROP VIEW IF EXISTS {quoted(schema)}.{quoted(name)}" for (name,) in there if name not in runs_of]
+    stale = [name for (name,) in existing if name not in runs_of]
+    statements += [f"DROP VIEW IF EXISTS {quoted(schema)}.{quoted(name)}" for name in stale]
     connection.execute(";\n".join(statements))
 
 
@@ -187,7 +188,8 @@ def _create(
 def _read_local(kind: Kind, files: Iterable[_File], *, run_from_path: bool) -> str:
     """A query over files of this machine.
 
-    The columns are told, not looked up: no file is opened for them, and one written before a column came is null there.
+    The query names the columns with their types: no file is opened for them, and one written before a column came reads
+    as null there.
     With the run taken from the path, a condition on `run_id` decides which files are opened at all.
     """
     paths = ", ".join(_text(re.sub(r"([*?\[])", r"[\1]", file.path)) for file in files)

@@ -16,7 +16,7 @@ from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, folder_size
 from alphaswarm_rl.lake.catalog import Lake, explained
 from alphaswarm_rl.lake.delivery import drop
-from alphaswarm_rl.lake.plain_files import folder_of
+from alphaswarm_rl.lake.segments import folder_of
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE

@@ -11,8 +11,17 @@ import pyarrow.parquet as pq
 from alphaswarm_rl.core.contracts import StoreRequest
 from alphaswarm_rl.lake.catalog import explained
 from alphaswarm_rl.lake.delivery import put
-from alphaswarm_rl.lake.plain_files import folder_of, plain_files
-from alphaswarm_rl.lake.segments import Segment, SegmentName, fitted, parts_beside, read_facts, remove, spooled
+from alphaswarm_rl.lake.segments import (
+    Segment,
+    SegmentName,
+    fitted,
+    folder_of,
+    parts_beside,
+    plain_files,
+    read_facts,
+    remove,
+    spooled,
+)
 from alphaswarm_rl.lake.tables import KINDS, Kind, arrow_schema
 from alphaswarm_rl.trajectory_stores.segmented import Delivered, SegmentedStore
 
