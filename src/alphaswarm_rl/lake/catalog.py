@@ -1,7 +1,8 @@
 """The lake itself: its catalogue, its four tables, and the files they consist of.
 
 An Iceberg table is a list of Parquet files. Each commit writes a new snapshot (manifests that name the files) and a new
-metadata file, and swaps the catalogue's pointer to it; whoever loses that race begins again, as `Lake.commit` does. Every table here is partitioned by run, so that the files of one run are found without a look at the others.
+metadata file, and swaps the catalogue's pointer to it; whoever loses that race begins again, as `Lake.commit` does.
+Every table here is partitioned by run, so that the files of one run are found without a look at the others.
 
 By default the catalogue is an SQLite file and the warehouse a folder, both below the home; PostgreSQL and S3 take over
 by URL. Only this package talks to Iceberg.
