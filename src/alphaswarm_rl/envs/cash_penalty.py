@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig, money_orders
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig, money_orders, ref
 
 
 class CashPenaltyTrading(TradingComponent):
@@ -32,14 +33,11 @@ class CashPenaltyTrading(TradingComponent):
         whole: bool = Field(True, description="Whether only whole shares trade.")
         cash_fraction: float = Field(0.1, ge=0, lt=1, description="Part of the value below which cash is penalised.")
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """Cash, prices, holdings and indicators; money; value less the missing cash."""
         config = self.config
         return {
             **money_orders(),
-            "action": {
-                "class": "integer_shares",
-                "kwargs": {"hmax": config.hmax, "unit": "money", "whole": config.whole},
-            },
-            "reward": {"class": "cash_penalty", "kwargs": {"cash_fraction": config.cash_fraction}},
+            "action": ref("integer_shares", hmax=config.hmax, unit="money", whole=config.whole),
+            "reward": ref("cash_penalty", cash_fraction=config.cash_fraction),
         }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig, ref, stacked
 
 
 class CryptoTrading(TradingComponent):
@@ -31,25 +32,13 @@ class CryptoTrading(TradingComponent):
         lookback: int = Field(5, ge=1, description="Bars that are seen.")
         reward_scaling: float = Field(2.0**-16, gt=0, description="Reward per unit of money earned.")
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """Cash, holdings and the last bars; money; money earned."""
         return {
-            "action": {
-                "class": "integer_shares",
-                "kwargs": {"hmax": self.config.hmax, "unit": "money", "whole": False},
-            },
-            "observation": {
-                "class": "stacked",
-                "kwargs": {
-                    "parts": [
-                        {"class": "portfolio_state"},
-                        {
-                            "class": "lookback_stack",
-                            "kwargs": {"lookback": self.config.lookback, "price_returns": True},
-                        },
-                    ]
-                },
-            },
-            "reward": {"class": "pnl", "kwargs": {"scale": self.config.reward_scaling}},
+            "action": ref("integer_shares", hmax=self.config.hmax, unit="money", whole=False),
+            "observation": stacked(
+                ref("portfolio_state"), ref("lookback_stack", lookback=self.config.lookback, price_returns=True)
+            ),
+            "reward": ref("pnl", scale=self.config.reward_scaling),
             "terminations": [],
         }

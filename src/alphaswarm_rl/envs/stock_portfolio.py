@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig, ref, stacked
 
 
 class StockPortfolio(TradingComponent):
@@ -29,20 +30,15 @@ class StockPortfolio(TradingComponent):
         initial_cash: float = Field(1_000_000.0, gt=0, description="Money that an episode starts with.")
         lookback: int = Field(60, ge=2, description="Bars of the covariance.")
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """Indicators, covariance and weights; softmax; log return."""
         return {
-            "action": {"class": "softmax_weights"},
-            "observation": {
-                "class": "stacked",
-                "kwargs": {
-                    "parts": [
-                        {"class": "technical_indicators"},
-                        {"class": "covariance", "kwargs": {"lookback": self.config.lookback, "triangle": True}},
-                        {"class": "portfolio_state"},
-                    ]
-                },
-            },
-            "reward": {"class": "log_return"},
+            "action": ref("softmax_weights"),
+            "observation": stacked(
+                ref("technical_indicators"),
+                ref("covariance", lookback=self.config.lookback, triangle=True),
+                ref("portfolio_state"),
+            ),
+            "reward": ref("log_return"),
             "terminations": [],
         }

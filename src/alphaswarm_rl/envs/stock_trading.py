@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig, ref, stacked
 
 #: FinRL's arithmetic: filled at the close that was seen, 0.1 % on both sides and no spread, the whole window.
 _FINRL: dict[str, Any] = {
@@ -53,17 +54,13 @@ class StockTrading(TradingComponent):
             merged = {**_FINRL["costs"], **costs} if isinstance(costs, dict) else costs
             return {**_FINRL, **data, "costs": merged}
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """Cash, prices, holdings and indicators; shares; money earned."""
         raw = self.config.compat == "finrl"
-        account = {"pieces": ["cash", "prices", "holdings"], "raw": raw}
-        indicators = {"class": "technical_indicators", "kwargs": {"by_indicator": raw}}
+        account = ref("portfolio_state", pieces=["cash", "prices", "holdings"], raw=raw)
         return {
-            "action": {"class": "integer_shares", "kwargs": {"hmax": self.config.hmax}},
-            "observation": {
-                "class": "stacked",
-                "kwargs": {"parts": [{"class": "portfolio_state", "kwargs": account}, indicators]},
-            },
-            "reward": {"class": "pnl", "kwargs": {"scale": self.config.reward_scaling}},
+            "action": ref("integer_shares", hmax=self.config.hmax),
+            "observation": stacked(account, ref("technical_indicators", by_indicator=raw)),
+            "reward": ref("pnl", scale=self.config.reward_scaling),
             "terminations": [],
         }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig, money_orders
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig, money_orders, ref
 
 
 class StopLossTrading(TradingComponent):
@@ -38,17 +39,11 @@ class StopLossTrading(TradingComponent):
             2.0, gt=0, description="Least profit that is wanted of a sale, in multiples of the loss that stops."
         )
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """Cash, prices, holdings and indicators; money with stops; value less penalties."""
         config = self.config
         return {
             **money_orders(),
-            "action": {
-                "class": "stop_loss_shares",
-                "kwargs": {"hmax": config.hmax, "unit": "money", "whole": config.whole, "stop": config.stop},
-            },
-            "reward": {
-                "class": "stop_loss",
-                "kwargs": {"stop": config.stop, "profit_loss_ratio": config.profit_loss_ratio},
-            },
+            "action": ref("stop_loss_shares", hmax=config.hmax, unit="money", whole=config.whole, stop=config.stop),
+            "reward": ref("stop_loss", stop=config.stop, profit_loss_ratio=config.profit_loss_ratio),
         }

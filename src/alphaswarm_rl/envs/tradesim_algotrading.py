@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from alphaswarm_rl.envs.trading import MarginAccount, TradingComponent, TradingConfig
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.envs.trading import MarginAccount, TradingComponent, TradingConfig, ref, stacked
 
 
 class TradeSimAlgoTrading(TradingComponent):
@@ -39,35 +40,21 @@ class TradeSimAlgoTrading(TradingComponent):
         forward_num_day: int = Field(5, ge=1, description="Bars that the training reward looks ahead.")
         future_weights: float = Field(0.2, ge=0, description="Weight of that look ahead.")
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """The last bars, cash and holding; orders; hindsight."""
         config = self.config
         return {
-            "action": {
-                "class": "masked_discrete",
-                "kwargs": {
-                    "asset": config.asset,
-                    "mode": "orders",
-                    "max_units": config.max_volume,
-                    "lot": config.lot,
-                    "short": config.margin is not None and config.margin.short,
-                },
-            },
-            "observation": {
-                "class": "stacked",
-                "kwargs": {
-                    "parts": [
-                        {
-                            "class": "lookback_stack",
-                            "kwargs": {"lookback": config.backward_num_day, "price_returns": True},
-                        },
-                        {"class": "portfolio_state"},
-                    ]
-                },
-            },
-            "reward": {
-                "class": "hindsight",
-                "kwargs": {"weight": config.future_weights, "horizon": config.forward_num_day},
-            },
+            "action": ref(
+                "masked_discrete",
+                asset=config.asset,
+                mode="orders",
+                max_units=config.max_volume,
+                lot=config.lot,
+                short=config.margin is not None and config.margin.short,
+            ),
+            "observation": stacked(
+                ref("lookback_stack", lookback=config.backward_num_day, price_returns=True), ref("portfolio_state")
+            ),
+            "reward": ref("hindsight", weight=config.future_weights, horizon=config.forward_num_day),
             "terminations": [],
         }

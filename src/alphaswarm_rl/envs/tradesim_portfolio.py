@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.envs.trading import TradingComponent, TradingConfig, ref, stacked
 
 
 class TradeSimPortfolio(TradingComponent):
@@ -27,22 +28,13 @@ class TradeSimPortfolio(TradingComponent):
         time_steps: int = Field(10, ge=1, description="Bars that are seen.")
         bound: float = Field(5.0, gt=0, description="Largest score of an asset; e**(2 * bound) bounds their ratio.")
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """The last bars and the weights; softmax; log return."""
         return {
-            "action": {"class": "softmax_weights", "kwargs": {"bound": self.config.bound}},
-            "observation": {
-                "class": "stacked",
-                "kwargs": {
-                    "parts": [
-                        {
-                            "class": "lookback_stack",
-                            "kwargs": {"lookback": self.config.time_steps, "price_returns": True},
-                        },
-                        {"class": "portfolio_state"},
-                    ]
-                },
-            },
-            "reward": {"class": "log_return"},
+            "action": ref("softmax_weights", bound=self.config.bound),
+            "observation": stacked(
+                ref("lookback_stack", lookback=self.config.time_steps, price_returns=True), ref("portfolio_state")
+            ),
+            "reward": ref("log_return"),
             "terminations": [],
         }

@@ -137,11 +137,20 @@ class TradingComponent(EnvComponent):
         return ()
 
 
+def ref(alias: str, **kwargs: object) -> JsonObject:
+    """A reference to a component, as a spec would write it."""
+    return {"class": alias, "kwargs": kwargs}
+
+
+def stacked(*parts: JsonObject) -> JsonObject:
+    """A reference to observations side by side."""
+    return ref("stacked", parts=list(parts))
+
+
 def money_orders() -> JsonObject:
     """What FinRL's two variants with orders in money have in common."""
-    account = {"pieces": ["cash", "prices", "holdings"]}
-    parts = [{"class": "portfolio_state", "kwargs": account}, {"class": "technical_indicators"}]
-    return {"observation": {"class": "stacked", "kwargs": {"parts": parts}}, "terminations": []}
+    account = ref("portfolio_state", pieces=["cash", "prices", "holdings"])
+    return {"observation": stacked(account, ref("technical_indicators")), "terminations": []}
 
 
 def costs_of(config: Costs) -> CostModel:

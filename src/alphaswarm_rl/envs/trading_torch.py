@@ -276,7 +276,8 @@ class TorchTradingEnv(TorchVectorEnv):
             first = torch.zeros_like(last)
             fresh.step(after, first)
             shown[...] = _where(ended, first, last)
-            for name, array in part.own.items():
+            own: Tensors = part.own
+            for name, array in own.items():
                 array.copy_(_where(ended, fresh.own[name], array))
 
     def _view(self, state: Tensors) -> View:

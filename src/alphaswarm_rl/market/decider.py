@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
 
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec, PortfolioStage
+from alphaswarm_rl.core.types import AnyArray, Array
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.part import Part
 from alphaswarm_rl.market.view import View
@@ -50,7 +50,7 @@ class Decider:
         self._component = action
         self._threshold = turbulence_threshold
 
-    def decide(self, view: View, actions: Any, out: Any = None) -> Any:
+    def decide(self, view: View, actions: AnyArray, out: AnyArray | None = None) -> AnyArray:
         """The targets of all accounts, written to `out`; None: to a new array."""
         xp = view.xp
         view.action = actions
@@ -63,15 +63,15 @@ class Decider:
             turbulence_gate(view, self.trade, self._threshold, out)
         return out
 
-    def exits(self, view: View) -> Any:
+    def exits(self, view: View) -> AnyArray:
         """For brackets: prices (n,) at which positions are closed inside the bar; NaN where they stay."""
         return self._component.exits(view, self.action.state)
 
-    def masks(self, view: View) -> Any:
+    def masks(self, view: View) -> AnyArray | None:
         """Which discrete actions are legal now, (n, actions); None where the action masks none."""
         return self._component.mask(view, self.action.state)
 
-    def begin(self, rows: Any) -> None:
+    def begin(self, rows: Array) -> None:
         """Starts an episode of some accounts."""
         for part in (self.action, *self.stages):
             part.begin(rows)
@@ -88,7 +88,7 @@ class Decider:
         return decider
 
 
-def turbulence_gate(view: View, trade: Trade, threshold: float, targets: Any) -> None:
+def turbulence_gate(view: View, trade: Trade, threshold: float, targets: AnyArray) -> None:
     """Sells everything and buys nothing where the market's turbulence has reached the threshold.
 
     A target of weights or of a position becomes 0, an order in shares becomes minus what is held.

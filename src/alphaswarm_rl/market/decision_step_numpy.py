@@ -121,7 +121,7 @@ class NumpyDecisionStep:
     def _no_ends(self) -> Array:
         return np.zeros_like(self.view.market.tradable)
 
-    def _fill_position(self, *arguments: Any) -> None:
+    def _fill_position(self, *arguments: object) -> None:
         kernels.trade_to_position(*arguments)
         self.view.traded[:] = 0.0
         self.view.traded[:, self._trade.asset] = self._traded_asset

@@ -10,6 +10,7 @@ import numpy as np
 
 from alphaswarm_rl.arrays.backend import Backend
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.market.fills import FillPolicy, fill_prices
 from alphaswarm_rl.market.panel import MarketPanel
 
@@ -99,5 +100,5 @@ def market_of(panel: MarketPanel, fill: FillPolicy, backend: Backend) -> Market:
     )
 
 
-def _shown(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _shown(values: Array) -> Array:
     return np.nan_to_num(values, nan=0.0) if np.isnan(values).any() else values

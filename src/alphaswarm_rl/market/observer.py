@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.types import AnyArray, Array
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.part import Part
 from alphaswarm_rl.market.view import View
@@ -42,7 +42,7 @@ class Observer:
         self.parts = tuple(Part(builder, market, n) for builder in builders)
         self.columns = tuple(slice(*edges) for edges in pairwise(accumulate(map(len, names), initial=0)))
 
-    def observe(self, view: View, out: Any = None) -> Any:
+    def observe(self, view: View, out: AnyArray | None = None) -> AnyArray:
         """What all accounts see, written to `out`; None: to a new array."""
         if out is None:
             out = view.xp.zeros((view.n, len(self.feature_names)), dtype=view.xp.float32)
@@ -50,13 +50,13 @@ class Observer:
             part.step(view, out[:, columns])
         return out
 
-    def observe_rows(self, view: View, rows: Any, out: Any) -> Any:
+    def observe_rows(self, view: View, rows: Array, out: AnyArray) -> AnyArray:
         """What some of the accounts see, which `view` shows, written to `out`."""
         for part, columns in zip(self.parts, self.columns, strict=True):
             part.step_rows(view, rows, out[:, columns])
         return out
 
-    def begin(self, rows: Any) -> None:
+    def begin(self, rows: Array) -> None:
         """Starts an episode of some accounts."""
         for part in self.parts:
             part.begin(rows)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any
 
 from alphaswarm_rl.core.kinds import SmallComponent
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.view import View
 
@@ -33,17 +33,17 @@ class Part:
         self.own = self.fresh(n)
         self.state = {**self._shared(market), **self.own}
 
-    def fresh(self, n: int) -> dict[str, Any]:
+    def fresh(self, n: int) -> AnyArrays:
         """Its own arrays as an episode begins for n accounts."""
         xp = self._xp
         by_asset = {name: xp.zeros((n, self._assets), dtype=xp.float64) for name in self.component.asset_state}
         return {**self.component.init(n, xp), **by_asset}
 
-    def step(self, view: View, out: Any) -> None:
+    def step(self, view: View, out: AnyArray) -> None:
         """One step of all accounts."""
         self.component.step(view, self.state, out)
 
-    def step_rows(self, view: View, rows: Any, out: Any) -> None:
+    def step_rows(self, view: View, rows: Array, out: AnyArray) -> None:
         """One step of some accounts, which `view` shows."""
         if not self.own:
             self.component.step(view, self.state, out)
@@ -53,7 +53,7 @@ class Part:
         for name, array in own.items():
             self.own[name][rows] = array
 
-    def begin(self, rows: Any) -> None:
+    def begin(self, rows: Array) -> None:
         """Puts the arrays of some accounts back to the start of an episode."""
         if self.own:
             for name, array in self.fresh(len(rows)).items():
@@ -63,12 +63,12 @@ class Part:
         """Goes on with a market of more bars; its own arrays stay."""
         self.state = {**self._shared(market), **self.own}
 
-    def holding(self, own: Mapping[str, Any]) -> Part:
+    def holding(self, own: Mapping[str, AnyArray]) -> Part:
         """The same part with other arrays of its own, for steps that are functions of tensors."""
         part = copy(self)
         part.own = dict(own)
         part.state = {**self.state, **own}
         return part
 
-    def _shared(self, market: Market) -> dict[str, Any]:
+    def _shared(self, market: Market) -> AnyArrays:
         return {name: market.backend.put(table) for name, table in self.component.prepare(market.panel).items()}

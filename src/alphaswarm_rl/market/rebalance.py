@@ -40,43 +40,68 @@ def holdings_for(
         targets: Weights after, of the assets that may trade; the others keep their units.
         quotes: The market at the fill.
     """
-    prices = quotes.prices
-    weights = {asset: target if margin.short else max(target, 0.0) for asset, target in targets.items()}
-    values = [position * price if position else 0.0 for position, price in zip(positions, prices, strict=True)]
-    equity = cash + sum(values)
+    trade = _Rebalance(rates, margin, positions, targets, quotes, cash)
+    equity = trade.equity
     if equity <= 0:
         return {}
-    fixed = sum(abs(value) for asset, value in enumerate(values) if asset not in weights)
-    wanted = sum(abs(weight) for weight in weights.values())
-
-    def holdings(after: float) -> dict[int, float]:
-        """Targets at an equity of `after`, without those that are there already."""
-        base = after
-        if wanted > 0:
-            base = max(0.0, min(after, (after * (1.0 - SPARE_EQUITY) / margin.initial - fixed) / wanted))
-        goals = {asset: weight * base / prices[asset] for asset, weight in weights.items()}
-        return {
-            asset: goal for asset, goal in goals.items() if abs(goal - positions[asset]) * prices[asset] > DUST * equity
-        }
-
-    def cost(goals: Mapping[int, float]) -> float:
-        return sum(
-            fee(rates, goal - positions[asset], prices[asset], quotes.volume_of(asset)).total
-            for asset, goal in goals.items()
-        )
-
     low, high = 0.0, equity
-    if cost(holdings(equity)) == 0:
+    if trade.cost(trade.holdings(equity)) == 0:
         low = equity
     for _ in range(_BISECTIONS):
         after = (low + high) / 2.0
-        if after + cost(holdings(after)) > equity:
+        if after + trade.cost(trade.holdings(after)) > equity:
             high = after
         else:
             low = after
-    goals = holdings(low)
-    spent = cost(goals)
+    holdings = trade.holdings(low)
+    spent = trade.cost(holdings)
     if abs(equity - spent - low) > TOLERANCE * equity:
         return {}
-    left = cash - spent - sum((goal - positions[asset]) * prices[asset] for asset, goal in goals.items())
-    return goals if left >= 0 or margin.lends else {}
+    bought = sum((units - positions[asset]) * quotes.prices[asset] for asset, units in holdings.items())
+    return holdings if cash - spent - bought >= 0 or margin.lends else {}
+
+
+class _Rebalance:
+    """One account before the trade: which holdings an equity after it means, and what getting there costs."""
+
+    def __init__(
+        self,
+        rates: CostRates,
+        margin: Margin,
+        positions: Sequence[float],
+        targets: Mapping[int, float],
+        quotes: Quotes,
+        cash: float,
+    ) -> None:
+        self._rates, self._margin, self._positions, self._quotes = rates, margin, positions, quotes
+        self._weights = {asset: target if margin.short else max(target, 0.0) for asset, target in targets.items()}
+        values = [units * price if units else 0.0 for units, price in zip(positions, quotes.prices, strict=True)]
+        self.equity = cash + sum(values)
+        self._fixed = sum(abs(value) for asset, value in enumerate(values) if asset not in self._weights)
+        self._gross = sum(abs(weight) for weight in self._weights.values())
+
+    def holdings(self, after: float) -> dict[int, float]:
+        """The target holdings at an equity of `after`, without those that are held already."""
+        base, prices = after, self._quotes.prices
+        if self._gross > 0:
+            most = (after * (1.0 - SPARE_EQUITY) / self._margin.initial - self._fixed) / self._gross
+            base = max(0.0, min(after, most))
+        units = {asset: weight * base / prices[asset] for asset, weight in self._weights.items()}
+        dust = DUST * self.equity
+        return {
+            asset: target
+            for asset, target in units.items()
+            if abs(target - self._positions[asset]) * prices[asset] > dust
+        }
+
+    def cost(self, holdings: Mapping[int, float]) -> float:
+        """What trading to these holdings costs."""
+        return sum(
+            fee(
+                self._rates,
+                units - self._positions[asset],
+                self._quotes.prices[asset],
+                self._quotes.volume_of(asset),
+            ).total
+            for asset, units in holdings.items()
+        )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.view import Panel
 
-def unit_factor(panel: Any) -> np.ndarray[Any, Any]:
+
+def unit_factor(panel: Panel) -> Array:
     """Units at bar t that splits have made of one unit at the first bar, (T, A) float64; a price times it compares."""
     if panel.adjusted or panel.splits is None:
         return np.ones(panel.close.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
 from alphaswarm_rl.market.market import Market
 
 #: Arrays that belong to the environments and go along with their rows.
@@ -32,36 +33,10 @@ ARRAYS = (
 
 
 class View:
-    """N accounts at the close of bar `bar[i]`, after the step that led there.
+    """N accounts at the close of bar `bar[i]`, after the step that led there; `core.view.View` says what each array is.
 
-    A part may read everything here and write nothing. Of the market it may look at rows up to `bar` and no further:
-    `view.close` and `view.features` are that row, `view.take` and `view.take_window` copy from tables by bar. After a
-    reset, before the first step, `value_before` is the value, and what a step leaves behind is 0.
-
-    Attributes:
-        xp: Array functions: NumPy, or `arrays_torch.TorchArrays` with the same names.
-        n: Number of environments in this view.
-        market: The market's tables by bar.
-        initial_cash: What an episode starts with.
-        bar: Index of the bar whose close is known, (n,) int64.
-        start: Bar of the episode's first decision, (n,) int64.
-        last: Bar at which the episode runs out of bars, (n,) int64.
-        cash: Money, (n,) float64.
-        positions: Units, (n, A) float64.
-        value: Equity at the close, (n,) float64.
-        value_before: Equity at the close before, (n,) float64.
-        peak: Highest equity of the episode so far, (n,) float64.
-        cost: Commission, spread and impact of the step in money, (n,) float64.
-        carry: Borrow and funding of the step in money, (n,) float64.
-        turnover: Value traded in the step over the equity before, (n,) float64.
-        traded: Units bought in the step, negative when sold, (n, A) float64.
-        average_cost: Average price of the units held, (n, A) float64; None where no part asks for it.
-        called: Whether the account fell below its maintenance margin in the step, (n,) bool.
-        terminated: Whether the episode ended by failure, (n,) bool.
-        truncated: Whether it ended without, (n,) bool.
-        improper_stop: Whether that failure was one of the agent's, (n,) bool.
-        reward: Sum of the ordinary reward terms of the step, (n,) float64; for terms that settle.
-        action: The agent's action, (n, ...).
+    Arrays are NumPy's or torch's, those of the market's backend. `average_cost` is None where no part has a use for it,
+    and `action` before the first step.
     """
 
     __slots__ = (*ARRAYS, "initial_cash", "market", "n", "xp")
@@ -102,7 +77,7 @@ class View:
         self.action: Any = None
 
     @classmethod
-    def of(cls, market: Market, initial_cash: float, arrays: Mapping[str, Any]) -> View:
+    def of(cls, market: Market, initial_cash: float, arrays: Mapping[str, AnyArray]) -> View:
         """A view that holds these arrays, by name; the others of `ARRAYS` are None."""
         view = cls.__new__(cls)
         view.xp, view.market, view.initial_cash, view.n = market.backend.xp, market, initial_cash, len(arrays["bar"])
@@ -110,76 +85,76 @@ class View:
             setattr(view, name, arrays.get(name))
         return view
 
-    def rows(self, indices: Any) -> View:
+    def rows(self, indices: AnyArray) -> View:
         """A view of some of the environments, with arrays of its own."""
         return View.of(self.market, self.initial_cash, {name: array[indices] for name, array in self.arrays().items()})
 
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self) -> AnyArrays:
         """The arrays of its accounts by name, without those that are None."""
         named = ((name, getattr(self, name)) for name in ARRAYS)
         return {name: array for name, array in named if array is not None}
 
     @property
-    def close(self) -> Any:
+    def close(self) -> AnyArray:
         """Closing prices, (n, A); 0 where an asset has none yet."""
         return self.market.close[self.bar]
 
     @property
-    def fill_price(self) -> Any:
+    def fill_price(self) -> AnyArray:
         """Where the step's orders were filled, (n, A)."""
         behind = 1 - self.market.fill.lag
         return self.market.fill_price[self.xp.maximum(self.bar - behind, self.xp.zeros_like(self.bar))]
 
     @property
-    def features(self) -> Any:
+    def features(self) -> AnyArray:
         """The features of the bar, (n, A * K), asset after asset."""
         return self.market.features[self.bar]
 
     @property
-    def steps(self) -> Any:
+    def steps(self) -> AnyArray:
         """Decisions of the episode so far, (n,) int64."""
         return self.bar - self.start
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> AnyArray:
         """Value of each position over the equity, (n, A); 0 where there is no equity."""
         alive = self.value > 0
         return self.positions * self.close / self.xp.where(alive, self.value, self.xp.inf)[:, None]
 
     @property
-    def drawdown(self) -> Any:
+    def drawdown(self) -> AnyArray:
         """Relative distance below the peak, (n,)."""
         return 1.0 - self.value / self.peak
 
     @property
-    def portfolio_return(self) -> Any:
+    def portfolio_return(self) -> AnyArray:
         """Relative change of the equity in the step, (n,); 0 where there was none before."""
         before = self.xp.where(self.value_before > 0, self.value_before, self.xp.inf)
         return (self.value - self.value_before) / before
 
-    def take(self, table: Any, out: Any) -> None:
+    def take(self, table: AnyArray, out: AnyArray) -> None:
         """Writes row `bar[i]` of a table (T, C) to `out[i]`, (n, C)."""
         self.market.backend.take(table, self.bar, out)
 
-    def take_columns(self, table: Any, columns: Any, out: Any) -> None:
+    def take_columns(self, table: AnyArray, columns: AnyArray, out: AnyArray) -> None:
         """Writes some columns of row `bar[i]` of a table (T, C) to `out[i]`, (n, len(columns))."""
         self.market.backend.take_columns(table, self.bar, columns, out)
 
-    def take_growth(self, table: Any, out: Any) -> None:
+    def take_growth(self, table: AnyArray, out: AnyArray) -> None:
         """Writes the growth of a table (T, C) since the episode's first bar to `out`, (n, C); 0 where undefined."""
         self.market.backend.take_growth(table, self.bar, self.start, out)
 
-    def take_weights(self, out: Any, *, cash: bool = False) -> None:
+    def take_weights(self, out: AnyArray, *, cash: bool = False) -> None:
         """Writes `weights` to `out`, (n, A); with cash its weight before them, (n, 1 + A)."""
         held = (self.positions, self.market.close, self.bar, self.value, out)
         self.market.backend.take_weights(*held, self.cash if cash else None)
 
-    def take_window(self, table: Any, length: int, out: Any) -> None:
+    def take_window(self, table: AnyArray, length: int, out: AnyArray) -> None:
         """Writes the `length` rows up to `bar[i]` of a table (T, C), oldest first, to `out[i]`, (n, length * C)."""
         self.market.backend.take_window(table, self.bar, length, out)
 
 
-def average_cost(view: View) -> Any:
+def average_cost(view: View) -> AnyArray:
     """The average price of the units held after the view's step, (n, A): weighted by units, unchanged by sells.
 
     A split divides it as it multiplies units. Fills at the new bar come after its splits, fills at the old one before.

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from gymnasium.spaces import Discrete
 from pydantic import Field, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnyArray, AnyArrays
 from alphaswarm_rl.core.view import ArrayFunctions
-from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, Solution, TruthComponent, hold
+from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, PositionTask, Solution
 
 
-class NoiseAfterCosts(TruthComponent):
+class NoiseAfterCosts(PositionTask):
     """A market of pure noise with costs: what is seen says nothing, and the optimum is to stay out.
 
     Returns are independent and uniform on [-1, 1]; the last four and the position are seen.
@@ -32,10 +31,6 @@ class NoiseAfterCosts(TruthComponent):
         carry: float = Field(0.1, gt=0, lt=1, description="What one unit held costs per step.")
         horizon: PositiveInt = Field(128, description="Steps of an episode, which is truncated then.")
 
-    def action_space(self) -> AnySpace:
-        """0 short, 1 flat, 2 long."""
-        return Discrete(len(POSITIONS))
-
     def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
         """Flat, with nothing seen yet."""
         return {name: xp.zeros_like(noise[0]) for name in self.columns}
@@ -45,7 +40,7 @@ class NoiseAfterCosts(TruthComponent):
     ) -> tuple[AnyArrays, AnyArray, AnyArray]:
         """A return that nobody could know is earned and seen."""
         now = 2.0 * noise[0] - 1.0
-        position, reward, cost = hold(state["position"], action, now, self.config.cost, self.config.carry, xp)
+        position, reward, cost = self.hold(state["position"], action, now, xp)
         seen = (now, *(state[name] for name in self.columns[:3]), position)
         return dict(zip(self.columns, seen, strict=True)), reward, cost
 

@@ -6,20 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from gymnasium.spaces import Discrete
 from pydantic import Field, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace, Array
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
 from alphaswarm_rl.core.view import ArrayFunctions
-from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, Solution, TruthComponent, hold, mean_reward
+from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, PositionTask, Solution, mean_reward
 
 #: Points of the grid of returns; the optimum is exact to the square of their distance.
 _POINTS = 10_000
 _PRECISION = 1e-13
 
 
-class OracleFeature(TruthComponent):
+class OracleFeature(PositionTask):
     """A market whose next return is seen: long, flat or short, at a cost of trading and of holding.
 
     Returns are independent and uniform on [-1, 1]. The optimum is known by dynamic programming.
@@ -37,10 +36,6 @@ class OracleFeature(TruthComponent):
         carry: float = Field(0.1, ge=0, lt=1, description="What one unit held costs per step.")
         horizon: PositiveInt = Field(128, description="Steps of an episode, which is truncated then.")
 
-    def action_space(self) -> AnySpace:
-        """0 short, 1 flat, 2 long."""
-        return Discrete(len(POSITIONS))
-
     def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
         """Flat, with a first return to see."""
         return {"next_return": 2.0 * noise[0] - 1.0, "position": xp.zeros_like(noise[0])}
@@ -49,9 +44,7 @@ class OracleFeature(TruthComponent):
         self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
     ) -> tuple[AnyArrays, AnyArray, AnyArray]:
         """The return that was seen is earned; the next one is drawn."""
-        position, reward, cost = hold(
-            state["position"], action, state["next_return"], self.config.cost, self.config.carry, xp
-        )
+        position, reward, cost = self.hold(state["position"], action, state["next_return"], xp)
         return {"next_return": 2.0 * noise[0] - 1.0, "position": position}, reward, cost
 
     def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from gymnasium.spaces import Discrete
 
 from alphaswarm_rl.core.kinds import EnvComponent
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace, Array, JsonObject
@@ -110,22 +111,27 @@ class TruthComponent(EnvComponent):
         return TruthEnv(request, self)
 
 
-def hold(
-    position: AnyArray, action: AnyArray, gain: AnyArray, cost: float, carry: float, xp: ArrayFunctions
-) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """One step of holding one unit, long, flat or short: the new position, the reward and the costs in it.
+class PositionTask(TruthComponent):
+    """The base of tasks in which one unit is held, long, flat or short; their Configs have a `cost` and a `carry`."""
 
-    Args:
-        position: The old position, (n,) float64.
-        action: 0 short, 1 flat, 2 long, (n,) int64.
-        gain: What one unit earns.
-        cost: What one unit traded costs.
-        carry: What one unit held costs.
-        xp: Array functions.
-    """
-    target = xp.zeros_like(position) + (action - FLAT)
-    costs = cost * xp.abs(target - position) + carry * xp.abs(target)
-    return target, target * gain - costs, costs
+    def action_space(self) -> AnySpace:
+        """0 short, 1 flat, 2 long."""
+        return Discrete(len(POSITIONS))
+
+    def hold(
+        self, position: AnyArray, action: AnyArray, gain: AnyArray, xp: ArrayFunctions
+    ) -> tuple[AnyArray, AnyArray, AnyArray]:
+        """The new position, the reward and the costs in it.
+
+        Args:
+            position: The old position, (n,) float64.
+            action: What was chosen, (n,) int64.
+            gain: What one unit earns.
+            xp: Array functions.
+        """
+        target = xp.zeros_like(position) + (action - FLAT)
+        costs = self.config.cost * xp.abs(target - position) + self.config.carry * xp.abs(target)
+        return target, target * gain - costs, costs
 
 
 def mean_reward(pays: Array, moves: Array, start: Array, horizon: int) -> float:
