@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from alphaswarm_rl.agents.policy_learner import BOUNDARY_STEPS
+from alphaswarm_rl.agents.stepping import BOUNDARY_STEPS
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError

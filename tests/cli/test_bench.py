@@ -4,9 +4,8 @@ import sys
 
 import numpy as np
 
-from alphaswarm_rl.bench.env_throughput import composed
+from alphaswarm_rl.bench.env_throughput import composed, stocks
 from alphaswarm_rl.bench.fused import FusedStockTrading
-from alphaswarm_rl.bench.panels import stocks
 
 
 def test_rows_have_name_figure_peer_and_ratio(rl, tmp_path, monkeypatch):

@@ -121,7 +121,7 @@ def test_the_panel_is_there_once_whatever_the_number_of_environments():
 import resource
 import numpy as np
 from alphaswarm_rl import make_env
-from alphaswarm_rl.bench.panels import stocks
+from alphaswarm_rl.bench.env_throughput import stocks
 
 panel = stocks(bars=100_000)
 warm = make_env("stock_trading", panel=panel.window(None, panel.timestamps[100]), num_envs=2)

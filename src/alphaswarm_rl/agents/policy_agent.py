@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import Agent
 from alphaswarm_rl.core.refs import ref_to
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AgentRequest, Learner
@@ -33,7 +33,7 @@ class PolicyAgent(Agent):
         policy: ref_to("policy") = Field(description="The policy to run.")  # type: ignore[valid-type]
 
     @classmethod
-    def rl_expand(cls, name: str, kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def rl_expand(cls, name: str, kwargs: JsonMapping) -> tuple[str, JsonObject]:
         """The agent that runs the policy of that short name."""
         return cls.rl_alias, {"policy": {"class": name, "kwargs": dict(kwargs)}}
 

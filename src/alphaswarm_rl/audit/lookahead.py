@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from alphaswarm_rl.audit.noise import MOODS, with_noise_after
 from alphaswarm_rl.core.contracts import DataRequest
 from alphaswarm_rl.core.errors import DataError, EnvError
 from alphaswarm_rl.core.kinds import DataPipeline, SmallComponent
+from alphaswarm_rl.core.types import Array, JsonMapping
 from alphaswarm_rl.envs.trading_env import TradingEnv
 from alphaswarm_rl.market.panel import MarketPanel
 
-Array = np.ndarray[Any, Any]
 Make = Callable[[MarketPanel], TradingEnv]
 How = Literal["changes with the future", "tracks the next return"]
 
@@ -138,23 +138,27 @@ class _Pair:
         for at in range(self.plan.first_bar, bar + 1):
             yield from self._compare_shown(*shown, at)
             tried = list(islice(actions, _TRIED if at == bar else 1))
-            knowing = next((part for action in tried for part in self._deciding_otherwise(action)), None)
-            if knowing is not None:
-                yield self._finding(knowing, "wanted", at)
-            if knowing is not None or at == bar:
+            deciding = next((part for action in tried for part in self._deciding_otherwise(action)), None)
+            if deciding is not None:
+                yield self._finding(deciding, "wanted", at)
+            if deciding is not None or at == bar:
                 return
             first, second = self.true.step(tried[0]), self.other.step(tried[0])
-            if first[4]["portfolio_value"][0] != second[4]["portfolio_value"][0]:
-                yield self._finding(self.plan.action, "portfolio_value", at + 1)
-                return
-            yield from self._compare_rewards(first[4]["reward_terms"], second[4]["reward_terms"], at + 1)
-            reason, other = (step[4].get("reason", [""])[0] for step in (first, second))
-            if reason != other:
-                ending = next(part for part in self.plan.terminations if part.rl_alias == (other or reason))
-                yield self._finding(ending, "end", at + 1)
-            if reason or other:
+            yield from self._compare_steps(first[4], second[4], at + 1)
+            if _accounts_differ(first[4], second[4]) or "reason" in first[4] or "reason" in second[4]:
                 return
             shown = first[0], second[0]
+
+    def _compare_steps(self, first: JsonMapping, second: JsonMapping, at: int) -> Iterator[Finding]:
+        """What differs in the infos of one step: the account, else rewards and the reason of an end."""
+        if _accounts_differ(first, second):
+            yield self._finding(self.plan.action, "portfolio_value", at)
+            return
+        yield from self._compare_rewards(first["reward_terms"], second["reward_terms"], at)
+        reason, other = (infos.get("reason", [""])[0] for infos in (first, second))
+        if reason != other:
+            ending = next(part for part in self.plan.terminations if part.rl_alias == (other or reason))
+            yield self._finding(ending, "end", at)
 
     def _compare_shown(self, first: Array, second: Array, at: int) -> Iterator[Finding]:
         for index in np.flatnonzero(first[0] != second[0]):
@@ -179,6 +183,10 @@ class _Pair:
     def _finding(self, part: SmallComponent, column: str, at: int, *, declared: bool = False) -> Finding:
         stamp = str(self.plan.panel.timestamps[at])
         return Finding(part.rl_kind, part.rl_alias, column, at, stamp, declared=declared)
+
+
+def _accounts_differ(first: JsonMapping, second: JsonMapping) -> bool:
+    return bool(first["portfolio_value"][0] != second["portfolio_value"][0])
 
 
 def _decided(env: TradingEnv, action: Array) -> Iterator[tuple[SmallComponent, Array]]:

@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.market.panel import MarketPanel
-
-Array = np.ndarray[Any, Any]
 
 #: Standard deviation of the log factors that later prices are multiplied by: nothing that matters survives it.
 _PRICE_NOISE = 0.5

@@ -11,24 +11,32 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from gymnasium.spaces import Discrete
 
 from alphaswarm_rl.bench.fused import FusedStockTrading
-from alphaswarm_rl.bench.panels import stocks
 from alphaswarm_rl.bench.peer import Peer
-from alphaswarm_rl.core.contracts import EnvRequest
+from alphaswarm_rl.core.contracts import AnyVectorEnv, EnvRequest
 from alphaswarm_rl.core.errors import MissingExtra
 from alphaswarm_rl.core.refs import build_from_config
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.envs.making import make_env
+from alphaswarm_rl.envs.trading_env import TradingEnv
 from alphaswarm_rl.market.panel import MarketPanel
+
+#: Size of the made-up market.
+ASSETS, INDICATORS, BARS = 30, 8, 2_000
+_WALK = 1_000
 
 _POOL = 16
 _WARM_UP = 20
 _WINDOW = 24
 _LONG = 100_000
 _SHORT = 1_000
+
+Env = TypeVar("Env", bound=AnyVectorEnv)
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class Contestant:
         step: Steps all of them with the pool's k-th action.
     """
 
-    def __init__(self, name: str, num_envs: int, step: Callable[[int], Any]) -> None:
+    def __init__(self, name: str, num_envs: int, step: Callable[[int], object]) -> None:
         self.name, self.num_envs = name, num_envs
         self._step = step
         self.speeds: list[float] = []
@@ -107,16 +115,34 @@ class PeerContestant:
         return statistics.median(self.speeds) if self.speeds else None
 
 
-def composed(num_envs: int, panel: MarketPanel, **kwargs: Any) -> Any:
+def stocks(bars: int = BARS, assets: int = ASSETS, features: int = INDICATORS) -> MarketPanel:
+    """Daily bars with opens and closes, a random walk each, and indicators that are noise.
+
+    Beyond a thousand bars the same ones come again, so that a longer panel costs more memory and nothing else.
+    """
+    rng = np.random.default_rng(0)
+    walk = 100.0 * np.exp(np.cumsum(rng.normal(0.0, 0.01, (_WALK, assets)), axis=0))
+    close = np.resize(walk, (bars, assets))
+    arrays = {
+        "timestamps": np.datetime64("2000-01-01", "ns") + np.arange(bars).astype("timedelta64[D]"),
+        "assets": [f"S{index:02}" for index in range(assets)],
+        "close": close,
+        "open": close * np.exp(rng.normal(0.0, 0.002, close.shape)),
+    }
+    names = [f"indicator{index}" for index in range(features)]
+    panel = MarketPanel.from_arrays(arrays, periods_per_year=252.0)
+    return panel.with_features({name: rng.normal(size=close.shape) for name in names})
+
+
+def composed(num_envs: int, panel: MarketPanel, episode_bars: int | None = None) -> TradingEnv:
     """`stock_trading` with its own parts: 30 stocks and 8 indicators make 301 values."""
-    env = make_env("stock_trading", panel=panel, num_envs=num_envs, **kwargs)
-    env.reset()
-    return env
+    env: TradingEnv = make_env("stock_trading", panel=panel, num_envs=num_envs, episode_bars=episode_bars)
+    return _reset(env)
 
 
-def window_task(num_envs: int, panel: MarketPanel) -> Any:
+def window_task(num_envs: int, panel: MarketPanel) -> TradingEnv:
     """One asset, the last 24 bars, long or flat by one of three actions: what the peers with one asset do."""
-    env = make_env(
+    env: TradingEnv = make_env(
         "stock_trading",
         panel=panel,
         num_envs=num_envs,
@@ -124,31 +150,33 @@ def window_task(num_envs: int, panel: MarketPanel) -> Any:
         observation={"class": "lookback_stack", "kwargs": {"lookback": _WINDOW}},
         reward={"class": "log_return"},
     )
-    env.reset()
-    return env
+    return _reset(env)
 
 
-def anytrading(num_envs: int) -> Any:
+def anytrading(num_envs: int) -> AnyVectorEnv:
     """The native twin of stocks-v0."""
     component = build_from_config({"class": "anytrading", "kwargs": {"task": "stocks"}}, kind="env")
-    env = component.build(EnvRequest(num_envs=num_envs, seed=0))
+    return _reset(component.build(EnvRequest(num_envs=num_envs, seed=0)))
+
+
+def _reset(env: Env) -> Env:
     env.reset()
     return env
 
 
-def stepper(name: str, env: Any) -> Contestant:
+def stepper(name: str, env: AnyVectorEnv) -> Contestant:
     """An environment with its pool of random actions."""
-    pool = pool_of(env)
+    pool = action_pool(env)
     return Contestant(name, env.num_envs, lambda index: env.step(pool[index]))
 
 
-def pool_of(env: Any) -> list[Any]:
+def action_pool(env: AnyVectorEnv) -> list[Array]:
     """Random actions, the same for every environment of that number and space."""
     rng = np.random.default_rng(0)
     space, n = env.single_action_space, env.num_envs
-    if hasattr(space, "n"):
-        return list(rng.integers(0, space.n, (_POOL, n)))
-    return list(rng.uniform(-1.0, 1.0, (_POOL, n, *space.shape)).astype(np.float32))
+    if isinstance(space, Discrete):
+        return list(rng.integers(0, int(space.n), (_POOL, n)))
+    return list(rng.uniform(-1.0, 1.0, (_POOL, n, *(space.shape or ()))).astype(np.float32))
 
 
 def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds: float = 0.2) -> list[Row]:
@@ -159,8 +187,7 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
         rounds: How often each contestant has its turn.
         seconds: CPU time of a turn.
     """
-    panel = stocks()
-    one = stocks(bars=10_000, assets=1, features=4)
+    panel, one = stocks(), stocks(bars=10_000, assets=1, features=4)
     largest = 1024 if 1024 in sizes else max(sizes)
     ours = {("stock_trading", n): stepper("stock_trading", composed(n, panel)) for n in sizes}
     ours |= {("window_task", n): stepper("window_task", window_task(n, one)) for n in sizes}
@@ -169,31 +196,14 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
         ours |= {("anytrading", n): stepper("anytrading", anytrading(n)) for n in sizes}
     except MissingExtra as error:
         missing = f"anytrading is missing: {error}"
-    base = composed(largest, panel)
-    fused_step, pool = FusedStockTrading(base).step, pool_of(base)
-    fused = Contestant("fused Numba step", largest, lambda index: fused_step(pool[index]))
+    fused = _fused(composed(largest, panel))
     spans = {
         bars: stepper(f"{bars} bars", composed(largest, stocks(bars=bars), episode_bars=252))
         for bars in (_SHORT, _LONG)
     }
-    peers = {
-        (name, n): PeerContestant(name, n)
-        for name, counts in (
-            ("finrl", (1,)),
-            ("gym_anytrading", (1,)),
-            ("gym_trading_env", (1,)),
-            ("torchtrade", tuple(n for n in sizes if n > 1)),
-        )
-        for n in counts
-    }
-    try:
-        everyone: list[Any] = [*ours.values(), fused, *spans.values(), *peers.values()]
-        for _ in range(rounds):
-            for contestant in everyone:
-                contestant.measure(seconds)
-    finally:
-        for peer in peers.values():
-            peer.peer.close()
+    peers = {(name, 1): PeerContestant(name, 1) for name in ("finrl", "gym_anytrading", "gym_trading_env")}
+    peers |= {("torchtrade", n): PeerContestant("torchtrade", n) for n in sizes if n > 1}
+    _take_turns([*ours.values(), fused, *spans.values()], list(peers.values()), rounds, seconds)
 
     rows = [_against(ours["stock_trading", n], peers["finrl", 1]) for n in sizes]
     rows.append(_between(ours["stock_trading", largest], fused))
@@ -206,6 +216,23 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
             if n > 1:
                 rows.append(_against(ours[task, n], peers["torchtrade", n]))
     return rows
+
+
+def _fused(env: TradingEnv) -> Contestant:
+    step, pool = FusedStockTrading(env).step, action_pool(env)
+    return Contestant("fused Numba step", env.num_envs, lambda index: step(pool[index]))
+
+
+def _take_turns(ours: list[Contestant], peers: list[PeerContestant], rounds: int, seconds: float) -> None:
+    try:
+        for _ in range(rounds):
+            for contestant in ours:
+                contestant.measure(seconds)
+            for peer in peers:
+                peer.measure(seconds)
+    finally:
+        for peer in peers:
+            peer.peer.close()
 
 
 def _between(first: Contestant, second: Contestant) -> Row:

@@ -6,15 +6,12 @@ the cache.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from alphaswarm_rl.arrays.jit import njit
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.envs.trading_env import TradingEnv
 from alphaswarm_rl.market.kernels_numba import mark, trade_shares
-
-Array = np.ndarray[Any, Any]
 
 _BLOCK = 32
 
@@ -23,7 +20,7 @@ _BLOCK = 32
 def _step(
     cash, positions, actions, bar, start, last, fill, close, tradable, volume, rates, hmax, maintenance,
     features, scale, initial, first, length, starts, draws,
-    cost, turnover, traded, value, before, carry, called, reward, truncated, wanted, out,
+    cost, turnover, traded, value, before, carry, called, reward, truncated, orders, out,
 ):  # fmt: skip
     assets = positions.shape[1]
     for block in range(0, cash.size, _BLOCK):
@@ -31,10 +28,10 @@ def _step(
         for i in range(block, end):
             before[i] = value[i]
             for j in range(assets):
-                wanted[i, j] = min(max(float(actions[i, j]), -1.0), 1.0) * hmax
+                orders[i, j] = min(max(float(actions[i, j]), -1.0), 1.0) * hmax
             bar[i] += 1
         trade_shares(
-            block, end, cash, positions, wanted, bar, fill, tradable, volume, rates, True, cost, turnover, traded
+            block, end, cash, positions, orders, bar, fill, tradable, volume, rates, True, cost, turnover, traded
         )
         mark(block, end, cash, positions, bar, close, rates, maintenance, value, carry, called)
         for i in range(block, end):
@@ -87,8 +84,8 @@ class FusedStockTrading:
         value[:] = view.value
         self.value, self.reward = value, reward
         called, truncated = flags
-        wanted, traded = np.empty_like(positions), np.empty_like(positions)
-        self._results = (cost, turnover, traded, value, before, carry, called, reward, truncated, wanted)
+        orders, traded = np.empty_like(positions), np.empty_like(positions)
+        self._results = (cost, turnover, traded, value, before, carry, called, reward, truncated, orders)
 
     def step(self, actions: Array) -> Array:
         """One step of all; the observation is a new array, as everywhere."""

@@ -21,9 +21,9 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -58,7 +58,17 @@ def import_bare(*packages: str) -> None:
         sys.modules[name] = importlib.util.module_from_spec(spec)
 
 
-def in_turn(envs: list[Any], actions: np.ndarray | list[Any]) -> Advance:
+class PeerEnv(Protocol):
+    """What is used of a peer's environment, which is Gymnasium's."""
+
+    def reset(self, *, seed: int | None = None) -> object:
+        """Starts an episode."""
+
+    def step(self, action: object) -> tuple[object, object, bool, bool, object]:
+        """Takes a step."""
+
+
+def in_turn(envs: Sequence[PeerEnv], actions: Iterable[Iterable[object]]) -> Advance:
     """Steps copies of an environment one after another.
 
     Args:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.kinds import EnvComponent
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.envs.truth.task import Solution
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.inference.policy import LoadedPolicy
@@ -237,7 +237,7 @@ def _one(task: Task, solution: Solution, agent: str, settings: Settings, seed: i
     with closing(_policy(trained, settings)) as policy:
         stream = policy.stream()
 
-        def act(observations: Any) -> Any:
+        def act(observations: Array) -> Array:
             return stream.act(observations, deterministic=True)
 
         j, fraction, j_opt, j_base, played = judge(task, solution, act, seed=derived_seed(seed, "truth", task.name))
@@ -256,7 +256,7 @@ def _one(task: Task, solution: Solution, agent: str, settings: Settings, seed: i
     )
 
 
-def spec_of(task: Task, agent: str, steps: int) -> dict[str, Any]:
+def spec_of(task: Task, agent: str, steps: int) -> JsonObject:
     """The spec of a training."""
     return {
         "name": f"truth {task.name} {agent}",

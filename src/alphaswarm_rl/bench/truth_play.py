@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from gymnasium import Space
 from gymnasium.spaces import Discrete
 
 from alphaswarm_rl.core.contracts import EnvRequest
 from alphaswarm_rl.core.kinds import EnvComponent
+from alphaswarm_rl.core.types import AnySpace, Array
 
-Array = np.ndarray[Any, Any]
 Act = Callable[[Array], Array]
 
 #: A policy whose actions spread less than this cannot be told from one that always does the same.
@@ -64,7 +62,7 @@ def play(component: EnvComponent, act: Act, *, seed: int, episodes: int) -> Play
     return Played(returns, costs, lengths, spread_of(np.concatenate(taken), env.single_action_space))
 
 
-def spread_of(actions: Array, space: Space[Any]) -> float:
+def spread_of(actions: Array, space: AnySpace) -> float:
     """How much actions differ: the share of those that are not the commonest one; of others the standard deviation.
 
     Args:

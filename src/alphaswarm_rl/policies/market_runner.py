@@ -177,8 +177,11 @@ class MarketRunner:
             )
         #: Which orders were cut on the bar before, (n, A).
         self._cut = np.zeros((env.num_envs, env.plan.panel.num_assets), np.bool_)
-        orders = action.trade(env.plan.panel).way == "shares" and isinstance(space, Box)
-        self._bounds = (space.low, space.high) if orders and space.shape == self._cut.shape[1:] else None
+        #: The largest orders, where actions are orders in units.
+        self._bounds: tuple[Array, Array] | None = None
+        by_units = action.trade(env.plan.panel).way == "shares"
+        if by_units and isinstance(space, Box) and space.shape == self._cut.shape[1:]:
+            self._bounds = space.low, space.high
 
     def act(self, observation: Observation, *, deterministic: bool) -> AnyArray:
         """Actions for what the environment shows now; nothing here is random, so `deterministic` changes nothing."""

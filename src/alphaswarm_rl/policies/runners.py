@@ -66,7 +66,7 @@ def constant_action(action: float | Sequence[float] | None, space: AnySpace) -> 
     result = np.array(full, dtype=dtype)
     # A cast may round (2.7 to 2) or wrap (-1 to 255): an integer space must get exactly what was asked for.
     exact = np.issubdtype(dtype, np.floating) or np.array_equal(result.astype(np.float64), full)
-    if not exact or not space.contains(result if shape else dtype.type(result)):
+    if not exact or not space.contains(result if shape else result[()]):
         raise ComponentError(
             "policy 'constant'",
             f"its action {action} lies outside the action space {space}",
@@ -109,10 +109,10 @@ class RandomRunner:
 
 def _drawer(space: AnySpace) -> Callable[[np.random.Generator, int], Array]:
     if isinstance(space, spaces.Discrete):
-        low, high = int(space.start), int(space.start + space.n)
+        low, high = int(space.start), int(space.start) + int(space.n)
         return lambda generator, n: generator.integers(low, high, size=n, dtype=space.dtype)
     if isinstance(space, spaces.MultiDiscrete):
-        start, stop = space.start, space.start + space.nvec
+        start, stop = space.start, np.add(space.start, space.nvec)
         return lambda generator, n: generator.integers(start, stop, size=(n, *space.shape), dtype=space.dtype)
     if isinstance(space, spaces.MultiBinary):
         return lambda generator, n: generator.integers(0, 2, size=(n, *space.shape), dtype=space.dtype)

@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import spaces
 
 from alphaswarm_rl.core.errors import EnvError
-
-Array = np.ndarray[Any, Any]
+from alphaswarm_rl.core.types import AnySpace, Array
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,10 @@ class ActionHead:
     bounded: Array
 
     @classmethod
-    def of(cls, space: Space[Any]) -> ActionHead:
+    def of(cls, space: AnySpace) -> ActionHead:
         """The head of an action space; a space that has none is an EnvError."""
         none = np.zeros(0)
-        shape, kind = space.shape or (), np.dtype(space.dtype)  # type: ignore[arg-type]
+        shape, kind = space.shape or (), np.dtype(space.dtype)
         if isinstance(space, spaces.Discrete):
             return cls(shape, kind, (int(space.n),), np.array([int(space.start)]), none, none, none)
         if isinstance(space, spaces.MultiDiscrete):
@@ -90,7 +89,7 @@ class ActionHead:
         low, high = np.where(self.bounded, self.low, -1.0), np.where(self.bounded, self.high, 1.0)
         return (low + high) / 2, (high - low) / 2
 
-    def legal(self, masks: Any, n: int) -> Array:
+    def legal(self, masks: Array, n: int) -> Array:
         """Which choices are legal, (n, outputs); where a component has none that is an EnvError."""
         found = np.reshape(np.asarray(masks, np.bool_), (n, self.outputs))
         starts = np.cumsum((0, *self.sizes[:-1]))

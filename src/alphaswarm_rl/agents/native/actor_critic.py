@@ -1,18 +1,46 @@
-"""What the actor-critic networks have in common: what they learn from, how they begin, how they are drawn from."""
+"""What all actor-critic networks have in common: their shape, what they learn from, how they begin.
+
+The policy maps an observation (inputs,) to `head.outputs` numbers, logits or means; the value function maps it to one.
+Actions are drawn by adding noise to the policy's outputs, so that every random number comes from outside.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Literal
 
 import numpy as np
 
 from alphaswarm_rl.agents.native.action_head import ActionHead
+from alphaswarm_rl.agents.native.parameters import FlatParameters
 from alphaswarm_rl.core.blas_threads import blas_threads
+from alphaswarm_rl.core.types import AnyArray, Array
 
-Array = np.ndarray[Any, Any]
+#: What a gradient step measures, in the order in which `learn` gives it.
+STATISTICS = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+POLICY_LOSS, VALUE_LOSS, ENTROPY, APPROX_KL, CLIP_FRACTION = range(len(STATISTICS))
+
+
+@dataclass(frozen=True)
+class NetworkShape:
+    """The size of both networks.
+
+    Attributes:
+        inputs: Numbers of one observation.
+        pi: Widths of the policy's hidden layers.
+        vf: Widths of the value function's.
+        head: What the policy's outputs mean.
+        activation: Between the layers.
+    """
+
+    inputs: int
+    pi: tuple[int, ...]
+    vf: tuple[int, ...]
+    head: ActionHead
+    activation: Literal["tanh", "relu"] = "tanh"
 
 
 @dataclass(frozen=True)
@@ -20,7 +48,7 @@ class LossSettings:
     """The loss of one gradient step.
 
     Attributes:
-        clip_range: Largest change of the probability ratio; infinite: the plain policy gradient.
+        clip_range: Largest change of the probability ratio at the start; infinite: the plain policy gradient.
         clip_range_vf: Largest change of the value; None: any.
         ent_coef: Weight of the entropy.
         vf_coef: Weight of the value loss; 0: there is no critic.
@@ -53,89 +81,65 @@ class Minibatch:
         starts: Which steps are the first of an episode, (steps, m).
     """
 
-    observations: Any
-    actions: Any
-    log_probs: Any
-    advantages: Any
-    returns: Any
-    values: Any
-    masks: Any = None
-    memory: Any = None
-    starts: Any = None
+    observations: AnyArray
+    actions: AnyArray
+    log_probs: AnyArray
+    advantages: AnyArray
+    returns: AnyArray
+    values: AnyArray
+    masks: AnyArray | None = None
+    memory: AnyArray | None = None
+    starts: AnyArray | None = None
+
+    def map(self, function: Callable[[AnyArray], AnyArray]) -> Minibatch:
+        """The batch with a function applied to each array that has one row per transition."""
+        return Minibatch(
+            function(self.observations),
+            function(self.actions),
+            function(self.log_probs),
+            function(self.advantages),
+            function(self.returns),
+            function(self.values),
+            None if self.masks is None else function(self.masks),
+            self.memory,
+            self.starts,
+        )
 
 
-class ActorCritic(Protocol):
-    """Networks of an on-policy agent with their optimiser."""
+class ActorCritic(FlatParameters):
+    """Policy and value function of an on-policy agent, with their optimiser."""
 
     head: ActionHead
-    #: Gradient steps so far.
-    steps: int
-    #: Numbers that are remembered from step to step; 0 for most.
-    memory_width: int
 
-    def draw(self, observations: Any, noise: Any, masks: Any, memory: Any = None) -> tuple[Any, Any, Any, Any]:
-        """Actions as they are drawn, log-probabilities, values, and the memory after; without noise the likeliest."""
-        ...
-
-    def values(self, observations: Any, memory: Any = None) -> Any:
-        """The values of observations."""
-        ...
-
-    def learn(self, batch: Minibatch, settings: LossSettings, rate: float) -> Any:
-        """One gradient step; gives policy loss, value loss, entropy, approximate KL and the clipped fraction."""
-        ...
-
-    def weights(self) -> dict[str, Array]:
-        """Copies of the weights by name."""
-        ...
-
-    def set_weights(self, named: dict[str, Array]) -> None:
-        """Takes weights over; the optimiser begins anew."""
-        ...
-
-    def optimiser(self) -> tuple[dict[str, Array], dict[str, Array], int]:
-        """First and second moments by name, and the count of steps."""
-        ...
-
-    def set_optimiser(self, first: dict[str, Array], second: dict[str, Array], steps: int) -> None:
-        """Continues with them."""
-        ...
-
-    def streams(self) -> dict[str, Array]:
-        """States of random generators of its own, such as that of dropout; empty for most."""
-        ...
-
-    def set_streams(self, named: dict[str, Array]) -> None:
-        """Continues with them."""
-        ...
+    @abstractmethod
+    def learn(self, batch: Minibatch, loss: LossSettings, rate: float, clip_range: float) -> AnyArray:
+        """One gradient step by that learning rate and clip range; gives the `STATISTICS`."""
 
 
 def noise_of(head: ActionHead, generator: np.random.Generator, *shape: int) -> Array:
     """Noise that actions are drawn by: Gumbel's for choices, standard normal for numbers; (*shape, outputs)."""
     if head.discrete:
         waits = generator.standard_exponential((*shape, head.outputs), np.float32)
-        return -np.log(np.maximum(waits, np.finfo(np.float32).tiny))
+        return np.asarray(-np.log(np.maximum(waits, np.finfo(np.float32).tiny)))
     return generator.standard_normal((*shape, head.outputs), np.float32)
 
 
-def initial_weights(
-    inputs: int, pi: Sequence[int], vf: Sequence[int], head: ActionHead, generator: np.random.Generator
-) -> dict[str, Array]:
+def initial_weights(shape: NetworkShape, generator: np.random.Generator) -> dict[str, Array]:
     """Orthogonal weights with gain sqrt(2), .01 before the actions and 1 before the value; biases and log_std 0."""
     named: dict[str, Array] = {}
     for name, widths, last, outputs, gain in (
-        ("pi", pi, "action", head.outputs, 0.01),
-        ("vf", vf, "value", 1, 1.0),
+        ("pi", shape.pi, "action", shape.head.outputs, 0.01),
+        ("vf", shape.vf, "value", 1, 1.0),
     ):
-        before = inputs
+        before = shape.inputs
         for layer, width in enumerate(widths):
             named[f"{name}.{layer}.weight"] = orthogonal(width, before, math.sqrt(2), generator)
             named[f"{name}.{layer}.bias"] = np.zeros(width)
             before = width
         named[f"{last}.weight"] = orthogonal(outputs, before, gain, generator)
         named[f"{last}.bias"] = np.zeros(outputs)
-    if not head.discrete:
-        named["log_std"] = np.zeros(head.outputs)
+    if not shape.head.discrete:
+        named["log_std"] = np.zeros(shape.head.outputs)
     return named
 
 
@@ -146,12 +150,4 @@ def orthogonal(outputs: int, inputs: int, gain: float, generator: np.random.Gene
     with blas_threads(1):
         q, r = np.linalg.qr(generator.standard_normal((tall, wide)))
     q *= np.sign(np.diag(r))
-    return gain * (q if outputs >= inputs else q.T)
-
-
-def fitting(named: dict[str, Array], name: str, shape: tuple[int, ...]) -> Array:
-    """The array of that name; another shape is a ValueError, and never spread over the right one."""
-    found = np.asarray(named[name])
-    if found.shape != shape:
-        raise ValueError(f"{name} is of shape {found.shape}, not {shape}")
-    return found
+    return np.asarray(gain * (q if outputs >= inputs else q.T))

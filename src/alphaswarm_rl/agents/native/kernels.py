@@ -1,4 +1,9 @@
-"""What lies between the matrix products of a small actor-critic: drawing, the loss by hand, the optimiser.
+"""What lies between the matrix products of a small actor-critic: drawing actions, the PPO loss by hand, Adam.
+
+The idea: on a CPU a small network is all overhead, so everything that is not a matrix product is one loop over the
+batch. Rows are transitions, n of them. A discrete head has `sizes[c]` logits for component c, all components side by
+side in a row of `outputs`; a Gaussian head has one mean per number and one log standard deviation for all rows. Losses
+add their statistics (`actor_critic.STATISTICS`) to an array and write the derivative of the loss by logits or means.
 
 Arrays are NumPy's, of float32 in training and of float64 in tests that hold the gradient against autograd's.
 """
@@ -6,16 +11,12 @@ Arrays are NumPy's, of float32 in training and of float64 in tests that hold the
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from alphaswarm_rl.agents.native.actor_critic import APPROX_KL, CLIP_FRACTION, ENTROPY, POLICY_LOSS, VALUE_LOSS
 from alphaswarm_rl.arrays.jit import njit
-
-Array = np.ndarray[Any, Any]
-
-#: Where statistics of a gradient step stand in what the losses return.
-POLICY_LOSS, VALUE_LOSS, ENTROPY, APPROX_KL, CLIP_FRACTION = range(5)
+from alphaswarm_rl.core.types import Array
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -118,7 +119,7 @@ def discrete_loss(
                 gradient[row, index] = -slope * p + ent_coef / count * p * (log_p[index] + own)
             gradient[row, first + actions[row, component]] += slope
             first = last
-    _settle(statistics, count)
+    _average(statistics, count)
 
 
 @njit(cache=True, nogil=True)
@@ -155,7 +156,7 @@ def gaussian_loss(
             totals[index] += slope * (z * z - 1.0)
     for index in range(width):
         log_std_gradient[index] = totals[index] - ent_coef
-    _settle(statistics, count)
+    _average(statistics, count)
 
 
 @njit(cache=True, nogil=True)
@@ -191,7 +192,7 @@ def _surrogate(log_prob: float, old: float, advantage: float, clip: float, stati
 
 
 @njit(cache=True, nogil=True)
-def _settle(statistics: Array, count: int) -> None:
+def _average(statistics: Array, count: int) -> None:
     for index in (POLICY_LOSS, ENTROPY, APPROX_KL, CLIP_FRACTION):
         statistics[index] /= count
 
@@ -207,7 +208,11 @@ def adam(
     epsilon: float,
     scale: float,
 ) -> None:
-    """One step of Adam with betas .9 and .999, of the gradient times `scale`."""
+    """One step of Adam (Kingma and Ba, 2015) with betas .9 and .999, by the gradient times `scale`, in place.
+
+    With g the scaled gradient: m = .9 m + .1 g, v = .999 v + .001 g^2, and the parameters move by
+    -rate m' / (sqrt(v') + epsilon), where m' = m / (1 - .9^step) and v' = v / (1 - .999^step).
+    """
     kind = parameters.dtype.type
     b1, b2 = kind(0.9), kind(0.999)
     one, factor = kind(1.0), kind(scale)

@@ -1,32 +1,44 @@
-"""Proximal policy optimisation (Schulman et al., 2017)."""
+"""Proximal policy optimisation (Schulman et al., 2017): its settings, its update and its saved state.
+
+A rollout is T steps of N environments, arrays (T, N, ...). The estimator makes advantages of it; then several passes of
+clipped gradient steps over minibatches move the networks. `host_learner` collects rollouts and minibatches in NumPy,
+`device_learner` in tensors on the environment's device; all else is here, once for both. A2C is the same with one pass
+over one batch and nothing clipped.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from alphaswarm_rl.advantage.estimators import GAEAdvantage
+from alphaswarm_rl.advantage.functions import namespace
 from alphaswarm_rl.agents.encoders import encoded_shape, encoder_for
 from alphaswarm_rl.agents.native.action_head import ActionHead
-from alphaswarm_rl.agents.native.actor_critic import ActorCritic, LossSettings, Minibatch
-from alphaswarm_rl.agents.native.on_policy_learner import OnPolicyLearner, Rollout
-from alphaswarm_rl.agents.native.ppo import NativeOnPolicyConfig
+from alphaswarm_rl.agents.native.actor_critic import (
+    APPROX_KL,
+    STATISTICS,
+    ActorCritic,
+    LossSettings,
+    Minibatch,
+    NetworkShape,
+)
+from alphaswarm_rl.agents.native.host_actor_critic import HostActorCritic
+from alphaswarm_rl.agents.native.learner import NativeLearner
+from alphaswarm_rl.agents.native.ppo import A2cInhouse, NativeOnPolicyConfig, PpoInhouse
+from alphaswarm_rl.agents.native.scaling import RewardScale
 from alphaswarm_rl.agents.observations import flattening
 from alphaswarm_rl.agents.stepping import is_on_device
-from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner
+from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner, RolloutRewards, State, Stateful
 from alphaswarm_rl.core.errors import TrainingDiverged
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import derived_seed, generator
+from alphaswarm_rl.core.types import AnyArray
 
 #: An update stops when its steps have moved the policy this many times `target_kl`.
 _KL_SLACK = 1.5
-#: What a gradient step tells.
-STATISTICS = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
 
 @dataclass(frozen=True)
@@ -60,23 +72,30 @@ class PpoSettings:
     loss: LossSettings
 
     @classmethod
-    def of(cls, config: NativeOnPolicyConfig, estimator: BaseAdvantageEstimator, **more: Any) -> PpoSettings:
-        """Those of an agent's parameters; what PPO alone has is in `more`."""
+    def of(
+        cls, config: PpoInhouse.Config | A2cInhouse.Config, estimator: BaseAdvantageEstimator, num_envs: int
+    ) -> PpoSettings:
+        """Those of an agent's parameters.
+
+        A2C is one pass over one batch: the ratio of new to old probabilities is 1 there, so its gradient is the plain
+        one.
+        """
+        ppo = config if isinstance(config, PpoInhouse.Config) else None
         return cls(
-            n_steps=more["n_steps"],
-            batch_size=more["batch_size"],
-            n_epochs=more["n_epochs"],
+            n_steps=config.n_steps,
+            batch_size=ppo.batch_size if ppo else config.n_steps * num_envs,
+            n_epochs=ppo.n_epochs if ppo else 1,
             learning_rate=config.learning_rate,
             anneals_rate=config.lr_schedule == "linear",
-            anneals_clip=more.get("clip_schedule") == "linear",
-            target_kl=more.get("target_kl"),
+            anneals_clip=ppo is not None and ppo.clip_schedule == "linear",
+            target_kl=ppo.target_kl if ppo else None,
             gamma=config.gamma,
             scales_observations=config.normalize_observation and not config.encoder_is_scaled,
             scales_rewards=config.normalize_reward,
             loss=LossSettings(
-                clip_range=more["clip_range"],
-                clip_range_vf=more.get("clip_range_vf"),
-                ent_coef=more["ent_coef"],
+                clip_range=ppo.clip_range if ppo else math.inf,
+                clip_range_vf=ppo.clip_range_vf if ppo else None,
+                ent_coef=config.ent_coef,
                 # Without values to learn there is no critic.
                 vf_coef=config.vf_coef if estimator.uses_values else 0.0,
                 max_grad_norm=config.max_grad_norm,
@@ -95,68 +114,97 @@ class PpoSettings:
         return self.target_kl is not None and approx_kl > _KL_SLACK * self.target_kl
 
 
-def build_learner(alias: str, config: NativeOnPolicyConfig, request: AgentRequest) -> Learner:
-    """The learner of PPO, or of A2C, which has no clip range.
-
-    In A2C the ratio of new to old probabilities is 1 in the first step of a pass, so its gradient is the plain one.
-    """
-    estimator = _estimator(config, request)
-    given = dict(config)
-    if "clip_range" not in given:
-        given |= {"batch_size": given["n_steps"] * request.num_envs, "n_epochs": 1, "clip_range": math.inf}
-    return _build(alias, config, request, estimator, PpoSettings.of(config, estimator, **given))
-
-
-def _estimator(config: NativeOnPolicyConfig, request: AgentRequest) -> BaseAdvantageEstimator:
-    named: BaseAdvantageEstimator | None = request.advantage
-    if named is not None:
-        return named
-    given = {"gamma": config.gamma, "lam": config.gae_lambda, "normalize": config.normalize_advantage}
-    return GAEAdvantage(GAEAdvantage.Config(**given))
-
-
-def _build(
-    alias: str,
-    config: NativeOnPolicyConfig,
-    request: AgentRequest,
-    estimator: BaseAdvantageEstimator,
-    settings: PpoSettings,
-) -> Learner:
+def build_learner(alias: str, config: PpoInhouse.Config | A2cInhouse.Config, request: AgentRequest) -> Learner:
     """The learner; where the environment is on a device, all of it is."""
+    estimator = request.advantage or _gae(config)
+    settings = PpoSettings.of(config, estimator, request.num_envs)
     if is_on_device(request.env):
         from alphaswarm_rl.agents.native.device_learner import DevicePpoLearner
 
         return DevicePpoLearner(alias, config, settings, request, estimator)
-    return PpoLearner(alias, settings, request, build_net(config, request), estimator)
+    from alphaswarm_rl.agents.native.host_learner import HostPpoLearner
+
+    return HostPpoLearner(alias, settings, request, _host_networks(config, request), estimator)
 
 
-def build_net(config: NativeOnPolicyConfig, request: AgentRequest) -> ActorCritic:
-    """Networks for the environment's spaces: by hand in NumPy where they are plain MLPs on a CPU, else in torch."""
-    head = ActionHead.of(request.action_space)
-    width, _ = flattening(request.observation_space)
+def _gae(config: NativeOnPolicyConfig) -> BaseAdvantageEstimator:
+    given = {"gamma": config.gamma, "lam": config.gae_lambda, "normalize": config.normalize_advantage}
+    return GAEAdvantage(GAEAdvantage.Config(**given))
+
+
+def network_shape(config: NativeOnPolicyConfig, request: AgentRequest, inputs: int) -> NetworkShape:
+    """The size of the networks, for observations of so many numbers."""
     pi, vf = config.layers
+    return NetworkShape(inputs, pi, vf, ActionHead.of(request.action_space), config.activation)
+
+
+def _host_networks(config: NativeOnPolicyConfig, request: AgentRequest) -> HostActorCritic:
+    """Networks for the environment's spaces: by hand in NumPy where they are plain MLPs on a CPU, else in torch."""
+    shape = network_shape(config, request, flattening(request.observation_space)[0])
     weights = generator(request.seed, "weights")
     if config.path == "auto" and config.encoder is None and request.device == "cpu":
-        from alphaswarm_rl.agents.native.mlp_actor_critic import MlpActorCritic
+        from alphaswarm_rl.agents.native.numpy_actor_critic import NumpyActorCritic
 
-        return MlpActorCritic(width, pi, vf, head, activation=config.activation, generator=weights)
+        return NumpyActorCritic(shape, weights)
     from alphaswarm_rl.agents.native.torch_actor_critic import TorchActorCritic
 
     return TorchActorCritic(
-        width,
-        pi,
-        vf,
-        head,
-        activation=config.activation,
-        generator=weights,
+        shape,
+        weights,
         device=request.device,
         encoder=encoder_for(config, request, carries_state=True),
-        shape=encoded_shape(config, request),
+        encoded_shape=encoded_shape(config, request),
         dropout_seed=derived_seed(request.seed, "dropout"),
     )
 
 
-class PpoLearner(OnPolicyLearner):
+@dataclass
+class Rollout:
+    """Steps of all environments, time first; what is not filled yet holds nothing.
+
+    Attributes:
+        observations: Flat, (T, N, width).
+        actions: As they were drawn, (T, N, k).
+        log_probs: Of the actions, (T, N).
+        values: Of the observations, (T, N).
+        final_values: Values of what truncated episodes showed last, (T, N).
+        rewards: (T, N).
+        terminated: Which episodes terminated in that step, (T, N).
+        truncated: Which were cut off there, (T, N).
+        masks: Legal choices, (T, N, outputs), where the environment says them.
+        starts: Which steps are the first of an episode, (T, N), where the networks remember.
+        memory: What they remembered before the first step, (N, memory_width).
+        filled: Steps so far.
+    """
+
+    observations: AnyArray
+    actions: AnyArray
+    log_probs: AnyArray
+    values: AnyArray
+    final_values: AnyArray
+    rewards: AnyArray
+    terminated: AnyArray
+    truncated: AnyArray
+    masks: AnyArray | None = None
+    starts: AnyArray | None = None
+    memory: AnyArray | None = None
+    filled: int = 0
+
+    def transitions(self, length: int, observations: AnyArray, found: Advantages) -> Minibatch:
+        """The first steps as one batch: step after step, and the environments of a step side by side."""
+        batch = Minibatch(
+            observations=observations,
+            actions=self.actions,
+            log_probs=self.log_probs,
+            advantages=found.advantages,
+            returns=self.values if found.returns is None else found.returns,
+            values=self.values,
+            masks=self.masks,
+        )
+        return batch.map(lambda array: array[:length].reshape(-1, *array.shape[2:]))
+
+
+class PpoLearner(NativeLearner):
     """Learns from each rollout by several passes of clipped steps.
 
     Args:
@@ -167,6 +215,10 @@ class PpoLearner(OnPolicyLearner):
         estimator: Makes advantages of rewards.
     """
 
+    #: What standardises observations, where anything does; its state is saved.
+    _observation_moments: Stateful | None = None
+    _reward_scale: RewardScale | None = None
+
     def __init__(
         self,
         alias: str,
@@ -175,146 +227,126 @@ class PpoLearner(OnPolicyLearner):
         net: ActorCritic,
         estimator: BaseAdvantageEstimator,
     ) -> None:
-        super().__init__(
-            request,
-            net,
-            alias=alias,
-            n_steps=settings.n_steps,
-            gamma=settings.gamma,
-            estimator=estimator,
-            scale_observations=settings.scales_observations,
-            scale_rewards=settings.scales_rewards,
-        )
+        super().__init__(alias)
+        self.rollout_transitions = settings.n_steps * request.num_envs
+        self.net = net
         self._settings = settings
+        self._estimator = estimator
+        self._training = request.training
 
-    def _learn(self, rollout: Rollout, length: int, progress: float) -> dict[str, float]:
+    # The update.
+
+    def _estimate(self, rollout: Rollout, length: int, values: AnyArray, last_values: AnyArray | None) -> Advantages:
+        """The advantages of a rollout.
+
+        Args:
+            rollout: The rollout.
+            length: How many of its steps count.
+            values: Of what was seen at each step, (T, N).
+            last_values: Of what is seen after the last, (N,); None: there is no critic.
+        """
+        terminated, truncated = rollout.terminated[:length], rollout.truncated[:length]
+        rewards = rollout.rewards[:length]
+        if self._reward_scale is not None:
+            rewards = self._reward_scale(rewards, terminated | truncated)
+        if last_values is None:
+            return self._estimator.compute(RolloutRewards(rewards, terminated, truncated))
+        xp = namespace(rewards)
+        # The value after a truncated step is that of what the episode showed last.
+        after = xp.concatenate([values[1:], last_values[None]])
+        next_values = xp.where(truncated, rollout.final_values[:length], after)
+        return self._estimator.compute(RolloutRewards(rewards, terminated, truncated, values, next_values))
+
+    def _update(
+        self,
+        batches: Callable[[], Iterator[Minibatch]],
+        totals: AnyArray,
+        progress: float,
+        extras: Mapping[str, float],
+    ) -> dict[str, float]:
+        """Passes over a rollout until they are done or the policy moved too far; gives the metrics.
+
+        Args:
+            batches: Gives the minibatches of a pass, in a new order at each call.
+            totals: Zeros for the sums of the `STATISTICS`.
+            progress: Share of the training that was done when the rollout began.
+            extras: What else there is to report.
+        """
         settings = self._settings
-        found = self._estimator.compute(self._rewards(rollout, length))
         rate, clip_range = settings.annealed(progress)
-        loss = dataclasses.replace(settings.loss, clip_range=clip_range)
-        whole = self._whole(rollout, length, found)
-        batches = self._batches(whole) if whole.memory is None else self._sequences(whole, rollout.rewards.shape[1])
-        told, updates, stopped = np.zeros(len(STATISTICS)), 0, False
+        updates, stopped = 0, False
         for _ in range(settings.n_epochs):
-            before, count = told[3], updates
+            before, done = totals[APPROX_KL] + 0.0, updates
             for batch in batches():
-                told += self.net.learn(batch, loss, rate)
+                totals += self.net.learn(batch, settings.loss, rate, clip_range)
                 updates += 1
-            # By the mean over the pass: one minibatch says little.
-            if settings.is_too_far((told[3] - before) / (updates - count)):
-                stopped = True
+            # By the mean over the pass: one minibatch says little. Only where it is limited, for reading it waits for
+            # the device.
+            if settings.target_kl is not None:
+                stopped = settings.is_too_far(float(totals[APPROX_KL] - before) / (updates - done))
+            if stopped:
                 break
-        if self._scale is not None:
-            self._scale.update(rollout.observations[:length].reshape(-1, self._width))
-        critic = {} if found.returns is None else {"explained_variance": _explained(whole.values, whole.returns)}
-        extras = {**critic, **found.extras}
-        return update_metrics(told / updates, rate, clip_range, self.net.steps, stopped=stopped, extras=extras)
+        means = (totals / updates).tolist()
+        steps = self.net.steps
+        more = {"learning_rate": rate, "clip_range": clip_range, "n_updates": steps, "stopped_early": stopped, **extras}
+        return _metrics(means, steps, more)
 
-    def _whole(self, rollout: Rollout, length: int, found: Advantages) -> Minibatch:
-        """All of a rollout, flat: step after step, and the environments of a step side by side."""
+    # State.
 
-        def flat(array: Any) -> Any:
-            return array[:length].reshape(-1, *array.shape[2:])
+    def get_state(self) -> State:
+        """Weights, optimiser, statistics, generators, counters, and what training goes on from."""
+        first, second, steps = self.net.optimiser()
+        more = self._training_state()
+        arrays = State(self.net.weights()).prefixed("weights")
+        arrays |= State(first).prefixed("adam_first") | State(second).prefixed("adam_second") | more.arrays
+        data = {"agent": self._alias, "timesteps": self.timesteps, "gradient_steps": steps, **more.data}
+        for name, scale in self._scales().items():
+            state = scale.get_state()
+            arrays |= state.prefixed(f"scale_{name}")
+            data[f"scale_{name}"] = state.data
+        return State(arrays, data)
 
-        returns = found.returns if found.returns is not None else rollout.values[:length]
-        return Minibatch(
-            observations=self._scaled(flat(rollout.observations)),
-            actions=flat(rollout.actions),
-            log_probs=flat(rollout.log_probs),
-            advantages=flat(found.advantages).astype(np.float32),
-            returns=flat(returns).astype(np.float32),
-            values=flat(rollout.values),
-            masks=None if rollout.masks is None else flat(rollout.masks),
-            memory=rollout.memory,
-            starts=None if rollout.starts is None else rollout.starts[:length],
-        )
+    def _load(self, state: State) -> bool:
+        self.net.set_weights(state.under("weights"))
+        if self._observation_moments is not None:
+            self._observation_moments.set_state(state.part("scale_observations"))
+        self.timesteps = int(state.data["timesteps"])
+        if not self._training:
+            return False  # what only training needs may be of another device
+        self._load_training_state(state)
+        steps = int(state.data["gradient_steps"])
+        self.net.set_optimiser(state.under("adam_first"), state.under("adam_second"), steps)
+        for name, scale in self._scales().items():
+            scale.set_state(state.part(f"scale_{name}"))
+        return True
 
-    def _batches(self, whole: Minibatch) -> Callable[[], Iterator[Minibatch]]:
-        """Gives minibatches in a new order at each call."""
-        count, size = len(whole.log_probs), self._settings.batch_size
+    def _scales(self) -> dict[str, Stateful]:
+        """What keeps statistics, by the name that a checkpoint has for it."""
+        scales = {"observations": self._observation_moments, "rewards": self._reward_scale}
+        return {name: scale for name, scale in scales.items() if scale is not None}
 
-        def batches() -> Iterator[Minibatch]:
-            shuffled = _chosen(whole, self._shuffling.permutation(count))
-            for first in range(0, count, size):
-                yield _chosen(shuffled, slice(first, first + size))
+    @abstractmethod
+    def _training_state(self) -> State:
+        """What training needs beside networks and statistics, under names of its own."""
 
-        return batches
-
-    def _sequences(self, whole: Minibatch, n: int) -> Callable[[], Iterator[Minibatch]]:
-        """Gives whole sequences of some environments, about as many transitions as a batch has, in a new order."""
-        length = len(whole.log_probs) // n
-        size = max(1, self._settings.batch_size // length)
-
-        def of(array: Any, rows: Any) -> Any:
-            return array.reshape(length, n, *array.shape[1:])[:, rows]
-
-        def batches() -> Iterator[Minibatch]:
-            order = self._shuffling.permutation(n)
-            for first in range(0, n, size):
-                rows = order[first : first + size]
-                flat = {
-                    name: np.ascontiguousarray(of(getattr(whole, name), rows)).reshape(
-                        -1, *getattr(whole, name).shape[1:]
-                    )
-                    for name in ("actions", "log_probs", "advantages", "returns", "values")
-                }
-                masks = None
-                if whole.masks is not None:
-                    masks = np.ascontiguousarray(of(whole.masks, rows)).reshape(-1, whole.masks.shape[1])
-                yield Minibatch(
-                    observations=np.ascontiguousarray(of(whole.observations, rows)),
-                    **flat,
-                    masks=masks,
-                    memory=whole.memory[rows],
-                    starts=np.ascontiguousarray(whole.starts[:, rows]),
-                )
-
-        return batches
+    @abstractmethod
+    def _load_training_state(self, state: State) -> None:
+        """Continues with that."""
 
 
-def update_metrics(
-    means: Iterable[float], rate: float, clip_range: float, steps: int, *, stopped: bool, extras: Mapping[str, Any]
-) -> dict[str, float]:
-    """What is told of an update.
+def _metrics(means: Iterable[float], steps: int, more: Mapping[str, float]) -> dict[str, float]:
+    """What an update reports; means that are not finite are an error.
 
     Args:
-        means: Of what its gradient steps told.
-        rate: Learning rate.
-        clip_range: Largest change of the probability ratio.
+        means: Of the `STATISTICS` of its gradient steps.
         steps: Gradient steps since the beginning.
-        stopped: Whether it moved the policy too far to go on.
-        extras: What else there is to tell.
+        more: What else there is to report.
     """
-    told = dict(zip(STATISTICS, map(float, means), strict=True))
-    if not all(map(math.isfinite, told.values())):
+    statistics = dict(zip(STATISTICS, map(float, means), strict=True))
+    if not all(map(math.isfinite, statistics.values())):
         raise TrainingDiverged(
             f"the update after {steps} gradient steps",
-            f"its numbers are not finite any more: {told}",
+            f"its numbers are not finite any more: {statistics}",
             "Lower learning_rate or max_grad_norm, and look for rewards or observations that are not finite.",
         )
-    told |= {
-        "learning_rate": rate,
-        "clip_range": clip_range,
-        "n_updates": steps,
-        "stopped_early": stopped,
-        **extras,
-    }
-    return {f"train/{name}": float(value) for name, value in told.items()}
-
-
-def _chosen(batch: Minibatch, rows: Any) -> Minibatch:
-    return Minibatch(
-        batch.observations[rows],
-        batch.actions[rows],
-        batch.log_probs[rows],
-        batch.advantages[rows],
-        batch.returns[rows],
-        batch.values[rows],
-        None if batch.masks is None else batch.masks[rows],
-    )
-
-
-def _explained(values: Any, returns: Any) -> float:
-    """The share of the returns' variance that the values knew; NaN where there is none."""
-    variance = float(returns.var())
-    return 1.0 - float((returns - values).var()) / variance if variance > 0 else math.nan
+    return {f"train/{name}": float(value) for name, value in {**statistics, **more}.items()}

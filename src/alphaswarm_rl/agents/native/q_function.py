@@ -1,23 +1,34 @@
-"""Values of discrete actions as torch networks: one that learns, and a slower one that it learns from."""
+"""Values of discrete actions as torch networks: one that learns, and a slower one that it learns from.
+
+Each network has all its parameters in one vector. Arrays come in with one row per transition and values go out as
+(n, actions), in NumPy whatever the device.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from alphaswarm_rl.agents.native.actor_critic import orthogonal
+from alphaswarm_rl.agents.native.parameters import fitting
+from alphaswarm_rl.agents.native.torch_layers import (
+    EncodedModule,
+    join_gradients,
+    join_parameters,
+    linear,
+    linear_layers,
+    to_array,
+)
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.policies.backbones.layers import draw_from
 
-Array = np.ndarray[Any, Any]
 
-
-class QNetwork(nn.Module):
+class QNetwork(EncodedModule):
     """An MLP that gives one value per action, on what an encoder makes of the observation.
 
     Args:
@@ -41,25 +52,17 @@ class QNetwork(nn.Module):
         encoder: nn.Module | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self._shape = (inputs,) if shape is None else shape
-        width = inputs if encoder is None else int(encoder.features_dim)  # type: ignore[arg-type]
-        self.layers = nn.ModuleList(_linear(a, b) for a, b in zip((width, *layers), layers, strict=False))
-        self.action = _linear((width, *layers)[-1], actions)
-        self.state = _linear((width, *layers)[-1], 1) if dueling else None
-        self._activation = torch.tanh if activation == "tanh" else torch.relu
+        super().__init__(inputs, activation, encoder, shape)
+        self.layers = linear_layers(self.width, layers)
+        self.action = linear((self.width, *layers)[-1], actions)
+        self.state = linear((self.width, *layers)[-1], 1) if dueling else None
 
     def forward(self, observations: Tensor) -> Tensor:
         """Values (n, actions)."""
-        seen = observations
-        if self.encoder is not None:
-            seen = self.encoder(observations.reshape(-1, *self._shape))
-        for layer in self.layers:
-            seen = self._activation(layer(seen))
-        values: Tensor = self.action(seen)
+        hidden = self.hidden(self.layers, self.features(observations))
+        values: Tensor = self.action(hidden)
         if self.state is not None:
-            values = self.state(seen) + values - values.mean(dim=1, keepdim=True)
+            values = self.state(hidden) + values - values.mean(dim=1, keepdim=True)
         return values
 
 
@@ -96,13 +99,9 @@ class QFunction:
         self._dropout = torch.Generator(self._device).manual_seed(dropout_seed)
         # The target network is never in training mode, and draws nothing.
         draw_from(self.online, self._dropout)
-        self._weights, self._target_weights = _joined(self.online), _joined(self.target)
+        self._weights, self._target_weights = join_parameters(self.online), join_parameters(self.target)
         self.target.requires_grad_(False)
-        self._gradient = torch.zeros_like(self._weights)
-        at = 0
-        for its in _trained(self.online):
-            its.grad = self._gradient[at : at + its.numel()].view_as(its)
-            at += its.numel()
+        self._gradient = join_gradients(self.online)
         self._parameter = nn.Parameter(self._weights)
         self._parameter.grad = self._gradient
         self._adam = torch.optim.Adam([self._parameter], lr=learning_rate, eps=adam_eps, fused=True)
@@ -165,22 +164,22 @@ class QFunction:
         """Moves the target network by that share of the way to the online one."""
         with torch.no_grad():
             self._target_weights.lerp_(self._weights, tau)
-            for its, ours in zip(self.target.buffers(), self.online.buffers(), strict=True):
-                its.copy_(ours)
+            for slow, fast in zip(self.target.buffers(), self.online.buffers(), strict=True):
+                slow.copy_(fast)
 
     def _targets(self, rewards: Tensor, discounts: Tensor, seen: Tensor, masks: Array | None) -> Tensor:
-        theirs = self.target(seen)
-        choosing = self.online(seen) if self._double else theirs
+        values = self.target(seen)
+        choosing = self.online(seen) if self._double else values
         if masks is not None:
             choosing = choosing.masked_fill(~self._moved(masks), -math.inf)
-        best = theirs.gather(1, choosing.argmax(dim=1, keepdim=True))[:, 0]
+        best = values.gather(1, choosing.argmax(dim=1, keepdim=True))[:, 0]
         assert best.shape == rewards.shape == discounts.shape
         return rewards + torch.where(discounts > 0, discounts * best, torch.zeros_like(best))
 
     def _moved(self, array: Array) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
-    # Its state, by name.
+    # State, by name.
 
     def get_arrays(self) -> dict[str, Array]:
         """Both networks' weights by name, and Adam's two moments as one vector each."""
@@ -190,17 +189,15 @@ class QFunction:
         named |= {"adam/first": moments["exp_avg"], "adam/second": moments["exp_avg_sq"]}
         if self.online.encoder is not None:
             named["dropout"] = self._dropout.get_state()
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in named.items()}
+        return {name: to_array(tensor) for name, tensor in named.items()}
 
     def set_arrays(self, arrays: dict[str, Array], gradient_steps: int) -> None:
         """Continues from there, after that many gradient steps."""
         with torch.no_grad():
             for part, module in (("online", self.online), ("target", self.target)):
                 for name, tensor in module.state_dict().items():
-                    found = arrays[f"{part}/{name}"]
-                    if found.shape != tuple(tensor.shape):
-                        raise ValueError(f"{part}/{name} is of shape {found.shape}, not {tuple(tensor.shape)}")
-                    tensor.copy_(torch.from_numpy(np.array(found)))
+                    array = fitting(arrays, f"{part}/{name}", tuple(tensor.shape))
+                    tensor.copy_(torch.from_numpy(np.array(array)))
             first, second = (self._moved(np.array(arrays[f"adam/{name}"])) for name in ("first", "second"))
             self._set_moments(first, second, gradient_steps)
         if self.online.encoder is not None:
@@ -209,12 +206,6 @@ class QFunction:
     def _set_moments(self, first: Tensor, second: Tensor, gradient_steps: int) -> None:
         steps = torch.tensor(float(gradient_steps), device=self._device)
         self._adam.state[self._parameter] = {"step": steps, "exp_avg": first, "exp_avg_sq": second}
-
-
-def _linear(inputs: int, outputs: int) -> nn.Linear:
-    """A layer without numbers: drawing them is left to a generator of our own, never to torch's global one."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
-    return layer
 
 
 def _draw_weights(network: QNetwork, generator: np.random.Generator) -> None:
@@ -227,18 +218,3 @@ def _draw_weights(network: QNetwork, generator: np.random.Generator) -> None:
             with torch.no_grad():
                 module.weight.copy_(torch.from_numpy(np.ascontiguousarray(drawn)))
                 module.bias.zero_()
-
-
-def _trained(module: nn.Module) -> list[nn.Parameter]:
-    return [its for its in module.parameters() if its.requires_grad]
-
-
-def _joined(module: nn.Module) -> Tensor:
-    """One vector that all parameters of a module that learn are parts of from now on."""
-    parameters = _trained(module)
-    vector = torch.cat([its.detach().reshape(-1) for its in parameters])
-    at = 0
-    for its in parameters:
-        its.data = vector[at : at + its.numel()].view_as(its)
-        at += its.numel()
-    return vector

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sb3_contrib import ARS
 from stable_baselines3.common.callbacks import BaseCallback
+
+from alphaswarm_rl.core.types import Array, JsonObject
 
 
 class Halted(Exception):
@@ -20,11 +20,9 @@ class ResumableARS(ARS):
     """
 
     #: Rewards of the vector step counted last; the array itself, so that its identity cannot be used again.
-    _counted: Any = None
+    _counted: Array | None = None
 
-    def _trigger_callback(
-        self, _locals: dict[str, Any], _globals: dict[str, Any], callback: BaseCallback, n_envs: int
-    ) -> None:
+    def _trigger_callback(self, _locals: JsonObject, _globals: JsonObject, callback: BaseCallback, n_envs: int) -> None:
         if _locals["rewards"] is self._counted:
             return
         self._counted = _locals["rewards"]
@@ -35,7 +33,7 @@ class ResumableARS(ARS):
     def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
         super()._update_current_progress_remaining(num_timesteps, self._total_timesteps)
 
-    def learn(self, *args: Any, **kwargs: Any) -> ResumableARS:
+    def learn(self, *args: object, **kwargs: object) -> ResumableARS:
         """Trains until the count is reached or a callback says False."""
         try:
             return super().learn(*args, **kwargs)

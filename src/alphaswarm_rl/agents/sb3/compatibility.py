@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from gymnasium import spaces
@@ -12,6 +12,7 @@ from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
 from alphaswarm_rl.core.catalogue import listing
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import ComponentRef
+from alphaswarm_rl.core.types import AnySpace
 from alphaswarm_rl.policies.backbones.encoders import window_shape
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _SMALLEST_IMAGE = 36
 _PLAIN_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
-def check_fit(agent: SB3Adapter, request: AgentRequest) -> None:
+def check_compatibility(agent: SB3Adapter, request: AgentRequest) -> None:
     """Refuses what the algorithm cannot do in that environment, on that device."""
     _check_actions(agent, request.action_space)
     _check_observations(agent, request.observation_space)
@@ -36,7 +37,7 @@ def _misfit(agent: SB3Adapter, why: str, remedy: str) -> ComponentError:
     return ComponentError(f"agent {agent.rl_alias!r}", why, remedy)
 
 
-def _check_actions(agent: SB3Adapter, space: Any) -> None:
+def _check_actions(agent: SB3Adapter, space: AnySpace) -> None:
     kind = type(space).__name__
     if kind not in agent.action_spaces:
         fitting = [other.rl_alias for other in listing("agent") if kind in getattr(other, "action_spaces", ())]
@@ -53,7 +54,7 @@ def _check_actions(agent: SB3Adapter, space: Any) -> None:
         raise _misfit(agent, f"the action space {space} has more than one dimension", "Flatten it.")
 
 
-def _check_observations(agent: SB3Adapter, space: Any) -> None:
+def _check_observations(agent: SB3Adapter, space: AnySpace) -> None:
     policy_type = agent.config.policy_type
     parts = list(space.spaces.values()) if isinstance(space, spaces.Dict) else [space]
     for part in parts:
@@ -77,7 +78,7 @@ def _check_observations(agent: SB3Adapter, space: Any) -> None:
         _check_image(agent, space)
 
 
-def _check_image(agent: SB3Adapter, space: Any) -> None:
+def _check_image(agent: SB3Adapter, space: AnySpace) -> None:
     if not is_image_space(space):
         raise _misfit(
             agent,
@@ -85,7 +86,7 @@ def _check_image(agent: SB3Adapter, space: Any) -> None:
             "Use MlpPolicy without `cnn`.",
         )
     # The channels are first or last; either way they are the smallest dimension.
-    height, width = sorted(space.shape)[1:]
+    height, width = sorted(space.shape or ())[1:]
     if min(height, width) < _SMALLEST_IMAGE:
         raise _misfit(
             agent,

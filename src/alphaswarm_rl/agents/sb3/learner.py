@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import set_random_seed
 
 from alphaswarm_rl.agents.sb3.ars import ResumableARS
-from alphaswarm_rl.agents.sb3.callback import HooksCallback
-from alphaswarm_rl.agents.sb3.compatibility import check_fit
+from alphaswarm_rl.agents.sb3.compatibility import check_compatibility
 from alphaswarm_rl.agents.sb3.generators import Generators, Stream
 from alphaswarm_rl.agents.sb3.model import build_model, find_device
-from alphaswarm_rl.agents.sb3.replay import ReplayToLoad, end_trajectories, get_replay
-from alphaswarm_rl.agents.sb3.tensors import TensorsToLoad, get_tensors, unfit
+from alphaswarm_rl.agents.sb3.state import BufferToLoad, TensorsToLoad, end_trajectories, get_buffer, get_tensors, unfit
 from alphaswarm_rl.agents.sb3.vec_env import as_sb3
 from alphaswarm_rl.core import seeding
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, State, TrainingHooks
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
+from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject, Observation
 
 if TYPE_CHECKING:
     from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
-
-Array = np.ndarray[Any, Any]
 
 #: Counters of a model, as far as its algorithm has them. `_n_calls` times DQN's target updates.
 _COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "exploration_rate")
@@ -39,7 +36,7 @@ _PARTS = {"algorithm", "num_envs", "counters", "optimisers", "generators", "acti
 
 def build_learner(agent: SB3Adapter, request: AgentRequest) -> SB3Learner:
     """The learner of that agent; an environment it does not fit is an error."""
-    check_fit(agent, request)
+    check_compatibility(agent, request)
     return SB3Learner(agent, request)
 
 
@@ -47,9 +44,9 @@ def build_learner(agent: SB3Adapter, request: AgentRequest) -> SB3Learner:
 class _Mark:
     """The last whole state, as far as steps after it change the model: what a halt goes back to."""
 
-    counters: dict[str, Any]
+    counters: JsonObject
     generators: Generators
-    action_space: dict[str, Any]
+    action_space: JsonMapping
     replay: tuple[int, bool] | None
 
 
@@ -66,7 +63,7 @@ class SB3Learner:
 
     resume: Literal["exact", "approximate"] = "approximate"
     #: Every training begins with a reset.
-    observation: Any = None
+    observation: Observation | None = None
 
     def __init__(self, agent: SB3Adapter, request: AgentRequest) -> None:
         self._alias = agent.rl_alias
@@ -117,8 +114,14 @@ class SB3Learner:
                 callback.report()
 
     def predict(
-        self, observation: Any, memory: Any, episode_start: Array, *, deterministic: bool, masks: Any = None
-    ) -> tuple[Array, Any]:
+        self,
+        observation: Observation,
+        memory: object,
+        episode_start: Array,
+        *,
+        deterministic: bool,
+        masks: Array | None = None,
+    ) -> tuple[Array, object]:
         """Actions for a batch, and the memory for the next call.
 
         Memory is that of recurrent agents, forgotten where `episode_start` is true. Only MaskablePPO heeds `masks`;
@@ -156,7 +159,7 @@ class SB3Learner:
             "episodes": [{"r": float(e["r"]), "l": int(e["l"]), "t": 0.0} for e in self._model.ep_info_buffer or ()],
         }
         if self._replay_buffer is not None:
-            replay = get_replay(self._replay_buffer)
+            replay = get_buffer(self._replay_buffer)
             arrays |= replay.prefixed("replay")
             data["replay"] = replay.data
         return State(arrays, data)
@@ -178,7 +181,7 @@ class SB3Learner:
         )
         replay = None
         if self._replay_buffer is not None and not foreign:
-            replay = ReplayToLoad(self._replay_buffer, State(state.under("replay"), dict(data.get("replay", {}))))
+            replay = BufferToLoad(self._replay_buffer, State(state.under("replay"), dict(data.get("replay", {}))))
 
         set_generator_state(self._model.action_space.np_random, data["action_space"])
         tensors.load()
@@ -197,14 +200,14 @@ class SB3Learner:
     def _replay_buffer(self) -> Any:
         return getattr(self._model, "replay_buffer", None)
 
-    def _counters(self) -> dict[str, Any]:
+    def _counters(self) -> JsonObject:
         return {name: getattr(self._model, name) for name in _COUNTERS if hasattr(self._model, name)}
 
-    def _set_counters(self, counters: Mapping[str, Any]) -> None:
+    def _set_counters(self, counters: JsonMapping) -> None:
         for name, value in counters.items():
             setattr(self._model, name, value)
 
-    def _set_episodes(self, episodes: list[dict[str, Any]]) -> None:
+    def _set_episodes(self, episodes: list[JsonObject]) -> None:
         window = self._model._stats_window_size
         self._model.ep_info_buffer = deque((dict(info) for info in episodes), maxlen=window)
         self._model.ep_success_buffer = deque(maxlen=window)
@@ -233,3 +236,53 @@ class SB3Learner:
             raise unfit(
                 f"it is of {self._foreign_num_envs} environments and cannot be {doing} with {self._model.n_envs}"
             )
+
+
+class HooksCallback(BaseCallback):
+    """Asks for a halt on every vector step, and reports each state that is whole.
+
+    A rollout starts when the update after the one before is done: the state is whole then.
+
+    Args:
+        hooks: The runtime's hooks.
+        mark: Called at each whole state, before the runtime hears of it.
+    """
+
+    def __init__(self, hooks: TrainingHooks, mark: Callable[[], None]) -> None:
+        super().__init__()
+        self.halted = False
+        self._should_halt = hooks.should_halt
+        self._boundary = hooks.boundary
+        self._decided = hooks.decided
+        self._mark = mark
+        self._whole_at = 0
+
+    def _init_callback(self) -> None:
+        self._whole_at = self.model.num_timesteps
+
+    def _on_step(self) -> bool:
+        values = self.locals.get("values")
+        if values is not None:  # on-policy algorithms know them, the others do not
+            self._decided(values, self.locals["log_probs"])
+        if self._should_halt():
+            self.halted = True
+        return not self.halted
+
+    def _on_rollout_start(self) -> None:
+        self.report()
+
+    def report(self) -> None:
+        """Tells of a whole state, unless nothing happened since the last one."""
+        if self.model.num_timesteps != self._whole_at:
+            self._whole_at = self.model.num_timesteps
+            self._mark()
+            self._boundary(_take_metrics(self.model))
+
+
+def _take_metrics(model: BaseAlgorithm) -> dict[str, float]:
+    logger = model.logger
+    metrics = {name: float(value) for name, value in logger.name_to_value.items()}
+    logger.name_to_value.clear()
+    logger.name_to_count.clear()
+    logger.name_to_excluded.clear()
+    return metrics

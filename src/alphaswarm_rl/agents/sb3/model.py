@@ -1,27 +1,36 @@
-"""The Stable-Baselines3 model that an agent's parameters describe."""
+"""The Stable-Baselines3 model that an agent's parameters describe, and feature extractors of our own."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, OrnsteinUhlenbeckActionNoise
-from stable_baselines3.common.torch_layers import NatureCNN
+from stable_baselines3.common.preprocessing import get_flattened_obs_dim
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, NatureCNN
 from stable_baselines3.common.utils import LinearSchedule
+from torch import nn
 
-from alphaswarm_rl.agents.sb3.networks import BackboneExtractor, MlpEncoder
 from alphaswarm_rl.agents.sb3.vec_env import SpacesVecEnv, as_sb3
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import ComponentRef
+from alphaswarm_rl.policies.backbones.encoders import build_encoder
 
 if TYPE_CHECKING:
     from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
+    from alphaswarm_rl.agents.sb3.configs import Layers, SB3Config
+    from alphaswarm_rl.agents.sb3.off_policy_configs import ActorQConfig
+    from alphaswarm_rl.agents.sb3.on_policy_configs import OnPolicyConfig
     from alphaswarm_rl.core.contracts import AgentRequest
+    from alphaswarm_rl.core.model import FrozenModel
+    from alphaswarm_rl.core.types import AnySpace, JsonObject
 
 #: Parameters that describe networks, by the name Stable-Baselines3's policies have for them.
 _POLICY_KEYWORDS = {
@@ -56,7 +65,7 @@ def build_model(agent: SB3Adapter, request: AgentRequest, device: torch.device) 
         if field not in _TRANSLATED and field not in _POLICY_KEYWORDS
     }
     if "action_noise" in type(config).model_fields:
-        keywords["action_noise"] = _action_noise(config, request.action_space.shape)
+        keywords["action_noise"] = _action_noise(config, request.action_space.shape or ())
     recurrent = "recurrent" in agent.rl_tags
     with warnings.catch_warnings():
         if not request.training:
@@ -77,7 +86,7 @@ def build_model(agent: SB3Adapter, request: AgentRequest, device: torch.device) 
     return model
 
 
-def _learning_rate(config: Any) -> Any:
+def _learning_rate(config: SB3Config) -> float | LinearSchedule:
     return LinearSchedule(config.learning_rate, 0.0, 1.0) if config.lr_schedule == "linear" else config.learning_rate
 
 
@@ -95,20 +104,20 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def _action_noise(config: Any, shape: tuple[int, ...]) -> ActionNoise | None:
+def _action_noise(config: ActorQConfig, shape: tuple[int, ...]) -> ActionNoise | None:
     if config.action_noise == "none":
         return None
     mean, std = np.zeros(shape), np.full(shape, config.action_noise_std)
     return NormalActionNoise(mean, std) if config.action_noise == "normal" else OrnsteinUhlenbeckActionNoise(mean, std)
 
 
-def _policy_keywords(config: Any, request: AgentRequest) -> dict[str, Any]:
+def _policy_keywords(config: OnPolicyConfig, request: AgentRequest) -> JsonObject:
     fields = type(config).model_fields
-    keywords: dict[str, Any] = {name: getattr(config, name) for name in sorted(_POLICY_KEYWORDS & fields.keys())}
+    keywords: JsonObject = {name: getattr(config, name) for name in sorted(_POLICY_KEYWORDS & fields.keys())}
     if config.net_arch is not None:
         keywords["net_arch"] = _layers(config.net_arch)
     if config.activation is not None:
-        keywords["activation_fn"] = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}[config.activation]
+        keywords["activation_fn"] = {"tanh": nn.Tanh, "relu": nn.ReLU}[config.activation]
     encoder = getattr(config, "encoder", None)
     if isinstance(encoder, ComponentRef):
         keywords["features_extractor_class"] = BackboneExtractor
@@ -125,7 +134,63 @@ def _policy_keywords(config: Any, request: AgentRequest) -> dict[str, Any]:
     return keywords
 
 
-def _layers(net_arch: Any) -> list[int] | dict[str, list[int]]:
+def _layers(net_arch: Layers | FrozenModel) -> list[int] | dict[str, list[int]]:
     if isinstance(net_arch, tuple):
         return list(net_arch)
     return {network: list(getattr(net_arch, network)) for network in type(net_arch).model_fields}
+
+
+class MlpEncoder(BaseFeaturesExtractor):
+    """Flattens the observation, every entry of a Dict beside the others, and embeds it by one layer with ReLU.
+
+    Args:
+        observation_space: The space of the observations.
+        features_dim: Width of the embedding.
+    """
+
+    def __init__(self, observation_space: AnySpace, features_dim: int) -> None:
+        super().__init__(observation_space, features_dim)
+        parts = observation_space.spaces.values() if isinstance(observation_space, spaces.Dict) else [observation_space]
+        self.embed = nn.Sequential(nn.Linear(sum(map(get_flattened_obs_dim, parts)), features_dim), nn.ReLU())
+
+    def forward(self, observations: torch.Tensor | dict[str, torch.Tensor]) -> torch.Tensor:
+        """The embedding of a batch."""
+        if isinstance(observations, dict):
+            flat = torch.cat([observations[key].flatten(1) for key in self._observation_space.spaces], dim=1)
+        else:
+            flat = observations.flatten(1)
+        return self.embed(flat)
+
+
+class BackboneExtractor(BaseFeaturesExtractor):
+    """A backbone of the catalogue; a loss that it has of its own is added to that of the algorithm.
+
+    Args:
+        observation_space: The space of the observations.
+        encoder: The backbone.
+        features_dim: Width of the features, unless the backbone names its own.
+        length: Steps in a flat observation, unless the backbone names them.
+        pretrained: Whether weights that it names are read.
+    """
+
+    def __init__(
+        self,
+        observation_space: AnySpace,
+        encoder: ComponentRef,
+        features_dim: int,
+        length: int | None,
+        pretrained: bool,
+    ) -> None:
+        # The seed is the algorithm's next draw, so that the extractors of an actor and a critic begin differently.
+        seed = int(torch.randint(2**31, ()))
+        built = build_encoder(observation_space, encoder, features_dim, length=length, seed=seed, pretrained=pretrained)
+        super().__init__(observation_space, built.features_dim)
+        self.encoder = built
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """The features of a batch."""
+        return self.encoder(observations)
+
+    def apply(self, fn: Callable[[nn.Module], None]) -> BackboneExtractor:
+        """Nothing: policies would draw all its layers anew, those with weights from a file too."""
+        return self

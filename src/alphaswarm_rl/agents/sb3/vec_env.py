@@ -1,4 +1,4 @@
-"""A Gymnasium vector environment as Stable-Baselines3 wants it."""
+"""A Gymnasium vector environment as a Stable-Baselines3 `VecEnv`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from alphaswarm_rl.core.errors import EnvError
+from alphaswarm_rl.core.types import Array, JsonObject, Observation
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.core.contracts import AgentRequest
+    from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv
 
 
-def as_sb3(env: VectorEnv[Any, Any, Any]) -> VecEnv:
+def as_sb3(env: AnyVectorEnv) -> VecEnv:
     """The Stable-Baselines3 view of a batched environment with SAME_STEP autoreset."""
     if not isinstance(env, VectorEnv):
         raise EnvError(
@@ -51,11 +53,11 @@ class SpacesVecEnv(VecEnv):
     def close(self) -> None:
         """Nothing is open."""
 
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """None, once per environment."""
         return [None] * self.num_envs
 
-    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+    def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
         """False: nothing is wrapped here."""
         return [False] * self.num_envs
 
@@ -67,7 +69,7 @@ class BatchedVecEnv(VecEnv):
     environments say by `copy=False` that theirs do not, and then they are.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, env: AnyVectorEnv) -> None:
         self._env = env
         self._copies = getattr(env.unwrapped, "copy", True) is False
         self._actions: Any = None
@@ -77,7 +79,7 @@ class BatchedVecEnv(VecEnv):
         self._lengths = np.zeros(env.num_envs, dtype=np.int64)
         self._quiet: list[dict[str, Any]] = [{} for _ in range(env.num_envs)]
 
-    def reset(self) -> Any:
+    def reset(self) -> Observation:
         """Starts every environment anew, with the seed and the options given since the last reset."""
         observation, _ = self._env.reset(seed=self._seeds[0], options=self._options[0] or None)
         self._reset_seeds()
@@ -86,11 +88,11 @@ class BatchedVecEnv(VecEnv):
         self._lengths[:] = 0
         return deepcopy(observation) if self._copies else observation
 
-    def step_async(self, actions: np.ndarray[Any, Any]) -> None:
+    def step_async(self, actions: Array) -> None:
         """Keeps the actions for `step_wait`."""
         self._actions = actions
 
-    def step_wait(self) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], list[dict[str, Any]]]:
+    def step_wait(self) -> tuple[Observation, Array, Array, list[dict[str, Any]]]:
         """Steps all environments."""
         observation, rewards, terminated, truncated, infos = self._env.step(self._actions)
         dones = terminated | truncated
@@ -103,7 +105,7 @@ class BatchedVecEnv(VecEnv):
         # Nothing writes into the info of an environment that goes on, so the empty ones are used again.
         return observation, rewards, dones, self._ends(dones, terminated, infos) if dones.any() else self._quiet
 
-    def _ends(self, dones: Any, terminated: Any, infos: dict[str, Any]) -> list[dict[str, Any]]:
+    def _ends(self, dones: Array, terminated: Array, infos: JsonObject) -> list[dict[str, Any]]:
         ends = self._quiet.copy()
         final = infos["final_obs"]
         for i in np.flatnonzero(dones):
@@ -122,16 +124,16 @@ class BatchedVecEnv(VecEnv):
         """Closes the environment."""
         self._env.close()
 
-    def get_images(self) -> Sequence[np.ndarray[Any, Any] | None]:
+    def get_images(self) -> Sequence[Array | None]:
         """One picture per environment."""
         return list(self._env.render() or ())
 
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """The batched environment's attribute, once per environment asked for."""
         value = getattr(self._env, attr_name)
         return [value for _ in self._get_indices(indices)]
 
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+    def set_attr(self, attr_name: str, value: object, indices: VecEnvIndices = None) -> None:
         """Sets an attribute of the batched environment, which all of them share."""
         if indices is not None:
             raise EnvError(
@@ -141,11 +143,13 @@ class BatchedVecEnv(VecEnv):
             )
         setattr(self._env, attr_name, value)
 
-    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+    def env_method(
+        self, method_name: str, *method_args: object, indices: VecEnvIndices = None, **method_kwargs: object
+    ) -> list[Any]:
         """Calls a method of the batched environment, whose answer has one row per environment."""
         rows = getattr(self._env, method_name)(*method_args, **method_kwargs)
         return [rows[i] for i in self._get_indices(indices)]
 
-    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+    def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
         """False: single environments are not wrapped here."""
         return [False for _ in self._get_indices(indices)]

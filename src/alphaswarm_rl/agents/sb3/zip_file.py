@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +16,7 @@ import torch
 from alphaswarm_rl.agents.sb3.learner import SB3Learner
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import ModelError
-
-Array = np.ndarray[Any, Any]
+from alphaswarm_rl.core.types import Array
 
 _WEIGHTS = "policy.pth"
 #: Where the policy's weights are in a learner's state.

@@ -8,42 +8,40 @@ portfolio's state, has no such rows: stack frames instead, each of which is a wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from alphaswarm_rl.core.contracts import EncoderRequest
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import ComponentRef, reference
+from alphaswarm_rl.core.types import AnySpace, JsonMapping, Observation
 from alphaswarm_rl.policies.backbones.components import Backbone
 from alphaswarm_rl.policies.backbones.layers import initialise
-
-if TYPE_CHECKING:
-    from gymnasium import Space
 
 #: The Nature CNN's three convolutions leave nothing of a smaller picture.
 SMALLEST_PICTURE = 36
 
 
 def build_encoder(
-    observation_space: Space[Any],
-    encoder: str | ComponentRef | Mapping[str, Any],
+    observation_space: AnySpace,
+    encoder: str | ComponentRef | JsonMapping,
     embed_dim: int,
     *,
     length: int | None = None,
     seed: int = 0,
     pretrained: bool = True,
-) -> Any:
+) -> nn.Module:
     """A torch module from a batch of observations (B, ...) to features (B, d), whose width is its `features_dim`.
 
     Args:
         observation_space: The space of one observation.
         encoder: `mlp`, `cnn`, the alias of a backbone, or a reference to one.
-        embed_dim: The width that is wanted; a backbone that names its own keeps that.
+        embed_dim: The width of the features; a backbone that names its own keeps that.
         length: Steps in a flat observation, for backbones that do not name it: the number of stacked frames, or 1 to
             carry a recurrent state from step to step.
         seed: Seed of the first weights.
@@ -73,13 +71,13 @@ def _drawing_apart(seed: int) -> Iterator[None]:
         yield
 
 
-def window_shape(space: Any, length: int | None, *, encoder: str) -> tuple[int, int]:
+def window_shape(space: AnySpace, length: int | None, *, encoder: str) -> tuple[int, int]:
     """Steps and features per step of an observation space; one that has no steps is an error.
 
     Args:
         space: The space of one observation.
         length: How many rows a flat Box has; None where nobody says.
-        encoder: Who wants to know, for errors.
+        encoder: Alias of the encoder, for errors.
     """
     from gymnasium import spaces
 
@@ -125,7 +123,7 @@ class WindowEncoder(nn.Module):
         features: Numbers per step.
     """
 
-    def __init__(self, backbone: Any, length: int, features: int) -> None:
+    def __init__(self, backbone: nn.Module, length: int, features: int) -> None:
         super().__init__()
         self.backbone = backbone
         self.length, self.features = length, features
@@ -142,11 +140,11 @@ class WindowEncoder(nn.Module):
         features = self.backbone(windows)
         return with_own_loss(features, self.backbone, windows) if self.training else features
 
-    def initial_state(self, n: int, device: torch.device | str) -> Any:
+    def initial_state(self, n: int, device: torch.device | str) -> Tensor:
         """The state of n environments at the start of an episode."""
         return self.backbone.initial_state(n, device)
 
-    def forward_sequence(self, observations: Tensor, state: Any, starts: Tensor) -> tuple[Tensor, Any]:
+    def forward_sequence(self, observations: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         """Features (T, B, d) of observations (T, B, ...) one after another, and the state after the last."""
         if not self.recurrent:
             raise ComponentError(
@@ -158,7 +156,7 @@ class WindowEncoder(nn.Module):
         return features, after
 
 
-def with_own_loss(features: Tensor, backbone: Any, windows: Tensor) -> Tensor:
+def with_own_loss(features: Tensor, backbone: nn.Module, windows: Tensor) -> Tensor:
     """The features as they are; a gradient through them also carries that of the backbone's `auxiliary_loss`, once.
 
     Args:
@@ -177,12 +175,12 @@ class _WithLoss(torch.autograd.Function):
     """Passes features through; a loss beside them gets the gradient 1 in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, features: Tensor, loss: Tensor) -> Tensor:
+    def forward(ctx: FunctionCtx, features: Tensor, loss: Tensor) -> Tensor:
         """The features."""
         return features.view_as(features)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Their gradient, and 1 for the loss."""
         return gradient, gradient.new_ones(())
 
@@ -195,13 +193,13 @@ class MlpEncoder(nn.Module):
         features_dim: Width of the features.
     """
 
-    def __init__(self, space: Space[Any], features_dim: int) -> None:
+    def __init__(self, space: AnySpace, features_dim: int) -> None:
         super().__init__()
         self.space = space
         self.features_dim = features_dim
         self.embed = nn.Sequential(nn.Linear(_flat_width(space), features_dim), nn.ReLU())
 
-    def forward(self, observations: Any) -> Tensor:
+    def forward(self, observations: Observation) -> Tensor:
         """Features (B, d)."""
         return self.embed(_flatten(self.space, observations))
 
@@ -214,10 +212,10 @@ class CnnEncoder(nn.Module):
         features_dim: Width of the features.
     """
 
-    def __init__(self, space: Space[Any], features_dim: int) -> None:
+    def __init__(self, space: AnySpace, features_dim: int) -> None:
         super().__init__()
         self.features_dim = features_dim
-        channels, height, width = self._look_at(space)
+        channels, height, width = self._read_shape(space)
         self.convolutions = nn.Sequential(
             nn.Conv2d(channels, 32, 8, stride=4),
             nn.ReLU(),
@@ -237,7 +235,7 @@ class CnnEncoder(nn.Module):
             pictures = pictures.permute(0, 3, 1, 2)
         return self.embed(self.convolutions(pictures / 255 if self._bytes else pictures))
 
-    def _look_at(self, space: Space[Any]) -> tuple[int, int, int]:
+    def _read_shape(self, space: AnySpace) -> tuple[int, int, int]:
         from gymnasium import spaces
 
         if not isinstance(space, spaces.Box) or len(space.shape) != 3:
@@ -255,7 +253,7 @@ class CnnEncoder(nn.Module):
         return int(channels), int(sides[0]), int(sides[1])
 
 
-def _flat_width(space: Any) -> int:
+def _flat_width(space: AnySpace) -> int:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -273,7 +271,7 @@ def _flat_width(space: Any) -> int:
     )
 
 
-def _flatten(space: Any, observations: Any) -> Tensor:
+def _flatten(space: AnySpace, observations: Observation) -> Tensor:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):

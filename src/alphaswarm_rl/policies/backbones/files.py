@@ -46,7 +46,7 @@ class BackboneDescription:
     features_dim: int
 
 
-def assemble(backbone: Backbone, request: EncoderRequest) -> Any:
+def assemble(backbone: Backbone, request: EncoderRequest) -> nn.Module:
     """The network of a backbone, for windows of that size."""
     config = backbone.config
     width = config.features_dim or request.features_dim or DEFAULT_WIDTH
@@ -57,7 +57,7 @@ def assemble(backbone: Backbone, request: EncoderRequest) -> Any:
     initialise(network, torch.Generator().manual_seed(request.seed))
     network.description = BackboneDescription(
         alias=backbone.rl_alias,
-        kwargs=_of_the_network(config),
+        kwargs=_network_parameters(config),
         features=request.features,
         length=request.length,
         features_dim=width,
@@ -69,7 +69,7 @@ def assemble(backbone: Backbone, request: EncoderRequest) -> Any:
     return network
 
 
-def _of_the_network(config: BackboneConfig) -> dict[str, Any]:
+def _network_parameters(config: BackboneConfig) -> dict[str, Any]:
     """The parameters that are the network's own, not those that say how it is used."""
     return {name: value for name, value in plain_fields(config).items() if name not in BackboneConfig.model_fields}
 
@@ -115,7 +115,7 @@ def save_backbone(path: str | Path, network: nn.Module) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def load_backbone(path: str | Path, *, sha256: str | None = None) -> Any:
+def load_backbone(path: str | Path, *, sha256: str | None = None) -> nn.Module:
     """The network that `save_backbone` wrote, to be trained on or used.
 
     Args:
@@ -141,17 +141,17 @@ def load_trunk(network: nn.Module, backbone: Backbone, path: Path, *, sha256: st
         path: The file.
         sha256: What its checksum must be; None: any.
     """
-    theirs, tensors = _read(path, sha256)
-    ours: BackboneDescription = network.description
+    saved, tensors = _read(path, sha256)
+    built: BackboneDescription = network.description
     differing = [
-        f"{name} {getattr(theirs, name)!r} (here {getattr(ours, name)!r})"
+        f"{name} {getattr(saved, name)!r} (here {getattr(built, name)!r})"
         for name in ("alias", "features", "length", "features_dim")
-        if getattr(theirs, name) != getattr(ours, name)
+        if getattr(saved, name) != getattr(built, name)
     ]
     differing += [
-        f"{name} {theirs.kwargs.get(name)!r} (here {ours.kwargs.get(name)!r})"
-        for name in sorted({*theirs.kwargs, *ours.kwargs} - backbone.reshapable)
-        if theirs.alias == ours.alias and theirs.kwargs.get(name) != ours.kwargs.get(name)
+        f"{name} {saved.kwargs.get(name)!r} (here {built.kwargs.get(name)!r})"
+        for name in sorted({*saved.kwargs, *built.kwargs} - backbone.reshapable)
+        if saved.alias == built.alias and saved.kwargs.get(name) != built.kwargs.get(name)
     ]
     if differing:
         raise ComponentError(
@@ -200,13 +200,13 @@ def _read(path: Path, sha256: str | None) -> tuple[BackboneDescription, dict[str
 
 def _take(network: nn.Module, tensors: dict[str, Tensor], path: Path, *, needless: tuple[str, ...]) -> None:
     own = network.state_dict()
-    wanted = {name: tensor for name, tensor in tensors.items() if name in own or not name.startswith(needless)}
-    shapes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
+    needed = {name: tensor for name, tensor in tensors.items() if name in own or not name.startswith(needless)}
+    shapes = {name: tuple(tensor.shape) for name, tensor in needed.items()}
     if shapes != {name: tuple(tensor.shape) for name, tensor in own.items()}:
-        odd = sorted({*own} ^ {*wanted}) or [name for name in own if own[name].shape != wanted[name].shape]
+        odd = sorted({*own} ^ {*needed}) or [name for name in own if own[name].shape != needed[name].shape]
         raise CheckpointError(
             f"the weights {str(path)!r}",
             f"they do not fit, beginning with {odd[0]!r}",
             "Use weights of the same backbone.",
         )
-    network.load_state_dict(wanted)
+    network.load_state_dict(needed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +11,8 @@ from torch import Tensor, nn
 
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.seeding import derived_seed
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.policies.backbones.layers import draw_from, initialise
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def windows_before(series: Array, returns: Array, length: int) -> tuple[Array, A
 
 
 def fit_next_returns(
-    network: Any, windows: Array | Tensor, targets: Array | Tensor, settings: FitSettings | None = None
+    network: nn.Module, windows: Array | Tensor, targets: Array | Tensor, settings: FitSettings | None = None
 ) -> Fit:
     """Trains a backbone with a linear head to say the next return, by least squares; its own loss is added.
 
@@ -85,7 +83,7 @@ def fit_next_returns(
     return Fit(head, _fit(network, learnt, len(x), loss, settings))
 
 
-def fit_reconstruction(network: Any, windows: Array | Tensor, settings: FitSettings | None = None) -> Fit:
+def fit_reconstruction(network: nn.Module, windows: Array | Tensor, settings: FitSettings | None = None) -> Fit:
     """Trains a backbone by its own loss alone, such as the autoencoder's.
 
     Args:

@@ -15,7 +15,7 @@ from alphaswarm_rl.core.contracts import AgentRequest
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import build_from_config, reference
 
-from .worlds import CONTINUOUS, DICT, IMAGE, World, learner_for
+from ..worlds import CONTINUOUS, DICT, IMAGE, World, learner_for
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.policies.backbones.files import save_backbone
 
-from .worlds import SMALL, Hooks, World, learner_for, same_state, world_for
+from ..worlds import SMALL, Hooks, World, learner_for, same_state, world_for
 
 WINDOW = spaces.Box(-1, 1, (6, 2), np.float32)
 TINY = {

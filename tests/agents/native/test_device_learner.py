@@ -76,7 +76,7 @@ def test_moments_of_observations_are_those_of_all_that_was_seen() -> None:
     env = oracle()
     learner = built(env, n_steps=32)
     learner.train(env, 32 * 4, Hooks())
-    seen = learner._storage.observations[:32].reshape(-1, learner._width).to(torch.float64)
+    seen = learner._rollout.observations[:32].reshape(-1, learner._width).to(torch.float64)
     # The first measure is that of the first observations, and cuts nothing off here.
     first = oracle().reset()[0].to(torch.float64)
     raw = seen * first.abs().amax(0).clamp(min=1.0) + first.mean(0)
@@ -128,7 +128,7 @@ def test_a_pass_learns_from_what_is_left_of_a_batch() -> None:
     env = oracle()
     learner = built(env, n_steps=10, batch_size=16, n_epochs=1)
     learner.train(env, 40, Hooks())
-    assert learner.policy.steps == 3
+    assert learner.net.steps == 3
 
 
 def test_predictions_take_arrays_of_this_side() -> None:

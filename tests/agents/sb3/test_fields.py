@@ -10,7 +10,7 @@ from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckA
 
 from alphaswarm_rl.agents.sb3.algorithms import algorithms
 
-from .worlds import CONTINUOUS, IMAGE, SMALL, World, learner_for, world_for
+from ..worlds import CONTINUOUS, IMAGE, SMALL, World, learner_for, world_for
 
 #: What a parameter needs beside itself.
 NEEDS = {

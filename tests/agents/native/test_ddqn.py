@@ -17,7 +17,7 @@ from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.seeding import generator
 from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
 
-from .worlds import CONTINUOUS, DICT, IMAGE, Hooks, MaskedWorld, World, same_state
+from ..worlds import CONTINUOUS, DICT, IMAGE, Hooks, MaskedWorld, World, same_state
 
 SMALL = {
     "net_arch": [16],
@@ -132,10 +132,10 @@ def test_an_environment_that_cannot_be_restored_is_reset_and_its_open_windows_ar
     fresh = World()
     resumed = learner_for(fresh, n_steps=8)
     resumed.set_state(learner.get_state())
-    held = len(resumed._replay)
+    held = len(resumed._buffer)
     resumed.train(fresh, 10, Hooks())
     assert fresh.resets == 1
-    assert len(resumed._replay) == held
+    assert len(resumed._buffer) == held
 
 
 def test_a_state_that_does_not_fit_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import gymnasium
@@ -13,8 +14,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from alphaswarm_rl.agents.native.action_head import ActionHead
 from alphaswarm_rl.agents.native.ppo import A2cInhouse, PpoInhouse
-from alphaswarm_rl.agents.native.running_moments import RunningMoments
-from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest, State
+from alphaswarm_rl.agents.native.scaling import RunningMoments
+from alphaswarm_rl.core.contracts import Advantages, AgentRequest, EnvRequest, RolloutRewards, State
 from alphaswarm_rl.core.errors import CheckpointError, EnvError, RunError
 from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole
 from alphaswarm_rl.envs.making import make_env
@@ -129,8 +130,8 @@ def test_the_kl_stop_looks_at_the_pass_that_was_made() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._net, name)
 
-        def learn(self, batch: Any, settings: Any, rate: float) -> Any:
-            found = self._net.learn(batch, settings, rate)
+        def learn(self, batch: Any, loss: Any, rate: float, clip_range: float) -> Any:
+            found = self._net.learn(batch, loss, rate, clip_range)
             passes = (self._net.steps - self._before - 1) // 2 + 1
             found[3] = 0.005 * passes
             return found
@@ -231,7 +232,15 @@ def test_truncated_episodes_are_bootstrapped_from_what_they_showed_last() -> Non
     learner.observation, _ = env.reset()
     rollout = learner._rollout
     learner._collect(env, rollout, 4, Hooks())
-    seen = learner._rewards(rollout, 4)
+    given: list[RolloutRewards] = []
+
+    def compute(rewards: RolloutRewards) -> Advantages:
+        given.append(rewards)
+        return Advantages(rewards.rewards)
+
+    learner._estimator = SimpleNamespace(uses_values=True, compute=compute)
+    learner._learn(rollout, 4, 0.0)
+    (seen,) = given
     np.testing.assert_array_equal(seen.rewards, [[1, 1], [2, 2], [3, 3], [1, 1]])
     np.testing.assert_array_equal(seen.values, [[0, 0], [10, 10], [20, 20], [0, 0]])
     # After step 3 the cut-off episode would have gone on at 30; the next episode begins at 0, and is at 1 in the end.

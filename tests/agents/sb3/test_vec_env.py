@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from alphaswarm_rl.agents.sb3.vec_env import as_sb3
 from alphaswarm_rl.core.errors import EnvError
 
-from .worlds import CONTINUOUS, DICT, Hooks, MaskedWorld, World, learner_for, sync
+from ..worlds import CONTINUOUS, DICT, Hooks, MaskedWorld, World, learner_for, sync
 
 SEED = 11
 

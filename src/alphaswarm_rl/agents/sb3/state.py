@@ -1,4 +1,8 @@
-"""Weights and optimisers of a Stable-Baselines3 model as arrays and plain data, without a pickle."""
+"""Weights, optimisers and replay buffer of a Stable-Baselines3 model as arrays and plain data, without a pickle.
+
+What is read from a checkpoint is checked against the model first (`TensorsToLoad`, `BufferToLoad`) and put into it by
+`load` afterwards, so that a state that does not fit changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.save_util import recursive_getattr
 
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError
+from alphaswarm_rl.core.types import Array, JsonObject
 
-Array = np.ndarray[Any, Any]
+_BUFFER_FIELDS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
 def unfit(why: str) -> CheckpointError:
@@ -98,27 +104,27 @@ def _read_module(name: str, module: torch.nn.Module, arrays: Mapping[str, Array]
 
 
 def _read_optimiser(
-    name: str, optimiser: torch.optim.Optimizer, arrays: Mapping[str, Array], data: Any
-) -> dict[str, Any]:
+    name: str, optimiser: torch.optim.Optimizer, arrays: Mapping[str, Array], data: object
+) -> JsonObject:
     if not isinstance(data, Mapping) or data.keys() != {"groups", "numbers"}:
         raise unfit(f"it lacks the optimiser {name!r}")
     current = optimiser.state_dict()["param_groups"]
     if [group["params"] for group in data["groups"]] != [group["params"] for group in current]:
         raise unfit(f"the optimiser {name!r} is of a network with other parameters")
     shapes = [tuple(tensor.shape) for group in optimiser.param_groups for tensor in group["params"]]
-    entries: dict[int, dict[str, Any]] = {int(index): dict(numbers) for index, numbers in data["numbers"].items()}
+    entries: dict[int, JsonObject] = {int(index): dict(numbers) for index, numbers in data["numbers"].items()}
     for path, array in arrays.items():
         index, _, key = path.partition("/")
         # An entry of an optimiser is one number (the count of its steps) or as large as the parameter.
         if int(index) >= len(shapes) or array.shape not in ((), shapes[int(index)]):
             raise unfit(f"{name}/{path} has the shape {array.shape}, which its parameter has not")
         entries.setdefault(int(index), {})[key] = _to_tensor(array)
-    # JSON has no tuples, and `params` is the one list that torch itself writes.
-    groups = [
-        {key: tuple(value) if isinstance(value, list) and key != "params" else value for key, value in group.items()}
-        for group in data["groups"]
-    ]
-    return {"state": entries, "param_groups": groups}
+    return {"state": entries, "param_groups": [_with_tuples(group) for group in data["groups"]]}
+
+
+def _with_tuples(group: JsonObject) -> JsonObject:
+    """A group of parameters as torch has it: JSON has no tuples, and `params` is the one list that torch writes."""
+    return {key: tuple(value) if isinstance(value, list) and key != "params" else value for key, value in group.items()}
 
 
 def _read_loose(arrays: Mapping[str, Array], name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -126,3 +132,57 @@ def _read_loose(arrays: Mapping[str, Array], name: str, tensor: torch.Tensor) ->
     if array is None or array.shape != tuple(tensor.shape):
         raise unfit(f"its {name!r} is missing or of another shape")
     return _to_tensor(array)
+
+
+def _columns(buffer: ReplayBuffer) -> dict[str, Array]:
+    columns: dict[str, Array] = {}
+    for name in _BUFFER_FIELDS:
+        value = getattr(buffer, name)
+        columns |= (
+            {f"{name}/{key}": array for key, array in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return columns
+
+
+def get_buffer(buffer: ReplayBuffer) -> State:
+    """What the buffer holds, and where it writes next."""
+    rows = buffer.size()
+    arrays = {name: column[:rows].copy() for name, column in _columns(buffer).items()}
+    return State(arrays, {"position": int(buffer.pos), "full": bool(buffer.full)})
+
+
+class BufferToLoad:
+    """A replay buffer's content, checked against a buffer; `load` then fills it."""
+
+    def __init__(self, buffer: ReplayBuffer, state: State) -> None:
+        self._buffer = buffer
+        self._arrays = state.arrays
+        columns = _columns(buffer)
+        if columns.keys() != state.arrays.keys() or state.data.keys() != {"position", "full"}:
+            raise unfit("its replay buffer has other columns")
+        self._position, self._full = int(state.data["position"]), bool(state.data["full"])
+        self._rows = buffer.buffer_size if self._full else self._position
+        for name, column in columns.items():
+            expected = (self._rows, *column.shape[1:])
+            if state.arrays[name].shape != expected or self._position >= buffer.buffer_size:
+                raise unfit(
+                    f"the column {name!r} of its replay buffer has the shape {state.arrays[name].shape}, "
+                    f"which does not fit {column.shape}"
+                )
+
+    def load(self) -> None:
+        """Fills the buffer."""
+        for name, column in _columns(self._buffer).items():
+            column[: self._rows] = self._arrays[name]
+        self._buffer.pos, self._buffer.full = self._position, self._full
+
+
+def end_trajectories(buffer: ReplayBuffer) -> None:
+    """Marks the newest transitions as the last of their episodes, before environments are reset in mid-episode.
+
+    Otherwise an n-step return would run on into an episode that is another one. A one-step target does not change:
+    it looks at the mark only where an episode is done.
+    """
+    if buffer.size() > 0:
+        newest = (buffer.pos - 1) % buffer.buffer_size
+        buffer.timeouts[newest] = np.logical_or(buffer.timeouts[newest], buffer.dones[newest] == 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .worlds import Hooks, learner_for, same_state, world_for
+from ..worlds import Hooks, learner_for, same_state, world_for
 
 
 def test_a_vector_step_counts_once():

@@ -14,7 +14,7 @@ from alphaswarm_rl.agents.sb3.algorithms import algorithms
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError
 
-from .worlds import CONTINUOUS, DICT, IMAGE, SMALL, Hooks, World, learner_for, same_state, trained, world_for
+from ..worlds import CONTINUOUS, DICT, IMAGE, SMALL, Hooks, World, learner_for, same_state, trained, world_for
 
 ON_POLICY = ["ppo", "a2c", "trpo", "recurrent_ppo", "maskable_ppo"]
 OBSERVATION = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)

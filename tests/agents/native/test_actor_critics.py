@@ -12,11 +12,11 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alphaswarm_rl.agents.native import kernels, torch_layers
 from alphaswarm_rl.agents.native.action_head import ActionHead
-from alphaswarm_rl.agents.native.actor_critic import LossSettings, Minibatch, noise_of
-from alphaswarm_rl.agents.native.device_policy import DevicePolicy
-from alphaswarm_rl.agents.native.mlp_actor_critic import MlpActorCritic
-from alphaswarm_rl.agents.native.torch_actor_critic import TorchActorCritic
+from alphaswarm_rl.agents.native.actor_critic import LossSettings, Minibatch, NetworkShape, noise_of
+from alphaswarm_rl.agents.native.numpy_actor_critic import NumpyActorCritic
+from alphaswarm_rl.agents.native.torch_actor_critic import DeviceActorCritic, TorchActorCritic, adam_factors
 
 INPUTS = 5
 HEADS = {
@@ -62,7 +62,7 @@ def a_batch(head: ActionHead, net: Any, seed: int, count: int, *, masked: bool, 
     )
 
 
-def autograd(net: MlpActorCritic, batch: Minibatch, loss: LossSettings, activation: str) -> dict[str, Any]:
+def autograd(net: NumpyActorCritic, batch: Minibatch, loss: LossSettings, activation: str) -> dict[str, Any]:
     """The gradient by torch, with the loss written out plainly."""
     head = net.head
     p = {name: torch.tensor(array, dtype=torch.float64, requires_grad=True) for name, array in net.weights().items()}
@@ -112,15 +112,15 @@ def autograd(net: MlpActorCritic, batch: Minibatch, loss: LossSettings, activati
 )
 def test_the_gradient_by_hand_is_autograds(space, pi, same, activation, clip_vf, masked, seed, count) -> None:
     head = ActionHead.of(HEADS[space])
-    vf = pi if same else [4]
+    shape = NetworkShape(INPUTS, tuple(pi), tuple(pi) if same else (4,), head, activation)
     rng = np.random.default_rng(seed)
-    net = MlpActorCritic(INPUTS, pi, vf, head, activation=activation, generator=rng, kind=np.float64)
+    net = NumpyActorCritic(shape, rng, np.float64)
     net.parameters += rng.normal(0, 0.3, len(net.parameters))
     batch = a_batch(head, net, seed, count, masked=masked)
     loss = loss_settings(clip_range_vf=clip_vf)
-    net.differentiate(batch, loss)
+    net.differentiate(batch, loss, loss.clip_range)
     expected = autograd(net, batch, loss, activation)
-    for name, gradient in net.gradients().items():
+    for name, gradient in net.layout.to_named(net.gradient).items():
         np.testing.assert_allclose(gradient, expected[name], rtol=1e-6, atol=1e-9, err_msg=name)
 
 
@@ -128,24 +128,17 @@ def test_the_gradient_by_hand_is_autograds(space, pi, same, activation, clip_vf,
 @pytest.mark.parametrize("vf", [(8, 8), (4,)])
 def test_by_hand_through_torch_and_on_a_device_learn_the_same(space: str, vf: tuple[int, ...]) -> None:
     head = ActionHead.of(HEADS[space])
-    made = {"activation": "tanh"}
-    hand = MlpActorCritic(INPUTS, (8, 8), vf, head, generator=np.random.default_rng(1), **made)
-    through = TorchActorCritic(INPUTS, (8, 8), vf, head, generator=np.random.default_rng(1), **made)
-    device = DevicePolicy(
-        INPUTS, (8, 8), vf, head, generator=np.random.default_rng(1), device=torch.device("cpu"), **made
-    )
+    shape = NetworkShape(INPUTS, (8, 8), vf, head)
+    hand = NumpyActorCritic(shape, np.random.default_rng(1))
+    through = TorchActorCritic(shape, np.random.default_rng(1))
+    device = DeviceActorCritic(shape, np.random.default_rng(1), device=torch.device("cpu"))
     loss = loss_settings(max_grad_norm=0.5, clip_range_vf=0.2)
     for step in range(20):
         batch = a_batch(head, hand, step, 64, masked=True, kind=np.float32)
-        tensors = [
-            torch.tensor(getattr(batch, name))
-            for name in ("observations", "actions", "log_probs", "advantages", "returns", "values")
-        ]
-        if batch.masks is not None:
-            tensors.append(torch.tensor(batch.masks))
-        told = hand.learn(batch, loss, 1e-3)
-        np.testing.assert_allclose(through.learn(batch, loss, 1e-3), told, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(device.learn(tensors, loss, 1e-3, 0.2).numpy(), told, rtol=1e-4, atol=1e-5)
+        expected = hand.learn(batch, loss, 1e-3, 0.2)
+        np.testing.assert_allclose(through.learn(batch, loss, 1e-3, 0.2), expected, rtol=1e-4, atol=1e-5)
+        tensors = batch.map(torch.tensor)
+        np.testing.assert_allclose(device.learn(tensors, loss, 1e-3, 0.2).numpy(), expected, rtol=1e-4, atol=1e-5)
     for name, weight in hand.weights().items():
         np.testing.assert_allclose(through.weights()[name], weight, rtol=1e-3, atol=2e-5, err_msg=name)
         np.testing.assert_allclose(device.weights()[name], weight, rtol=1e-3, atol=2e-5, err_msg=name)
@@ -158,22 +151,54 @@ def test_by_hand_through_torch_and_on_a_device_learn_the_same(space: str, vf: tu
 @pytest.mark.parametrize("space", HEADS)
 def test_weights_and_optimiser_go_from_one_form_to_another(space: str) -> None:
     head = ActionHead.of(HEADS[space])
-    hand = MlpActorCritic(INPUTS, (8,), (8,), head, activation="tanh", generator=np.random.default_rng(1))
-    through = TorchActorCritic(INPUTS, (8,), (8,), head, activation="tanh", generator=np.random.default_rng(2))
+    shape = NetworkShape(INPUTS, (8,), (8,), head)
+    hand = NumpyActorCritic(shape, np.random.default_rng(1))
+    through = TorchActorCritic(shape, np.random.default_rng(2))
     batch = a_batch(head, hand, 0, 32, masked=False, kind=np.float32)
-    hand.learn(batch, loss_settings(), 1e-2)
+    hand.learn(batch, loss_settings(), 1e-2, 0.2)
     through.set_weights(hand.weights())
     through.set_optimiser(*hand.optimiser())
     for name, weight in through.weights().items():
         np.testing.assert_array_equal(weight, hand.weights()[name])
-    np.testing.assert_allclose(
-        through.learn(batch, loss_settings(), 1e-2), hand.learn(batch, loss_settings(), 1e-2), rtol=1e-4, atol=1e-6
-    )
+    learnt = [net.learn(batch, loss_settings(), 1e-2, 0.2) for net in (through, hand)]
+    np.testing.assert_allclose(*learnt, rtol=1e-4, atol=1e-6)
+
+
+def plain_adam(parameters: Any, gradients: list[Any], rate: float, epsilon: float) -> Any:
+    """Adam as its authors write it (Kingma and Ba, 2015, algorithm 1), in float64."""
+    first = second = np.zeros(len(parameters))
+    for step, gradient in enumerate(gradients, start=1):
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        parameters = parameters - rate * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + epsilon)
+    return parameters
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch", "torch's own"])
+def test_every_adam_is_adam(backend: str) -> None:
+    """That of the kernels, that on tensors, and the one of torch that the Q-function learns by."""
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=50)
+    gradients = [rng.normal(size=50) * 10.0 ** rng.uniform(-3, 1) for _ in range(30)]
+    parameters, first, second = start.copy(), np.zeros(50), np.zeros(50)
+    tensors = [torch.from_numpy(array) for array in (parameters, first, second)]
+    parameter = torch.nn.Parameter(tensors[0])
+    library = torch.optim.Adam([parameter], lr=1e-2, eps=1e-5, fused=True)
+    for step, gradient in enumerate(gradients, start=1):
+        if backend == "numba":
+            kernels.adam(parameters, 2.0 * gradient, first, second, step, 1e-2, 1e-5, 0.5)
+        elif backend == "torch":
+            moments = tensors[1], tensors[2]
+            torch_layers.adam(tensors[0], torch.from_numpy(gradient), moments, *adam_factors(1e-2, step), 1e-5)
+        else:
+            parameter.grad = torch.from_numpy(gradient)
+            library.step()
+    np.testing.assert_allclose(parameters, plain_adam(start, gradients, 1e-2, 1e-5), rtol=1e-9)
 
 
 def test_drawn_choices_have_the_softmax_frequencies() -> None:
     head = ActionHead.of(spaces.Discrete(3))
-    net = MlpActorCritic(1, (), (), head, activation="tanh", generator=np.random.default_rng(0))
+    net = NumpyActorCritic(NetworkShape(1, (), (), head), np.random.default_rng(0))
     net.set_weights(
         {
             "action.weight": np.array([[0.0], [1.0], [2.0]]),
