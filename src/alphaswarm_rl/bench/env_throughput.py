@@ -25,6 +25,7 @@ from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.envs.making import make_env
 from alphaswarm_rl.envs.trading_env import TradingEnv
 from alphaswarm_rl.market.panel import MarketPanel
+from alphaswarm_rl.market.panel_build import PanelArrays
 
 #: Size of the made-up market.
 ASSETS, INDICATORS, BARS = 30, 8, 2_000
@@ -123,7 +124,7 @@ def stocks(bars: int = BARS, assets: int = ASSETS, features: int = INDICATORS) -
     rng = np.random.default_rng(0)
     walk = 100.0 * np.exp(np.cumsum(rng.normal(0.0, 0.01, (_WALK, assets)), axis=0))
     close = np.resize(walk, (bars, assets))
-    arrays = {
+    arrays: PanelArrays = {
         "timestamps": np.datetime64("2000-01-01", "ns") + np.arange(bars).astype("timedelta64[D]"),
         "assets": [f"S{index:02}" for index in range(assets)],
         "close": close,
