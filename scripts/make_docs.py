@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import json
@@ -25,8 +26,10 @@ from alphaswarm_rl.cli.root import ENTRIES, rl
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import RLComponent
 from alphaswarm_rl.ledger.tables import metadata
+from alphaswarm_rl.operations.operation import operations
 from alphaswarm_rl.options import OPTIONS
 from alphaswarm_rl.options.render import as_markdown
+from alphaswarm_rl.options.table import EVERY
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, waiting_fields
 
@@ -302,6 +305,16 @@ def cli_page() -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def operations_table() -> str:
+    """Every operation with its request."""
+    rows = []
+    for name, made in operations().items():
+        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(made.request))
+        request = f"`{made.request.__name__}`" + (f": {fields}" if fields else "")
+        rows.append((f"`{name}`", made.purpose, "yes" if made.changes else "no", request))
+    return table(("Operation", "What it does", "Changes anything", "Request"), rows)
+
+
 # -- options ------------------------------------------------------------------------------------------------------
 
 
@@ -317,7 +330,22 @@ counts as not set. An unknown `ALPHASWARM_RL_` name is an error, an unknown `RL_
 The defaults of the spec's options are those of `rl train` without a SPEC; a spec in YAML has those of
 [its own fields](spec.md). An option that waits for a part takes only its default until the part is there.
 `rl options` prints the same; `--json`, `--nix` and `--markdown` are other forms of it."""
-    return f"{_NOTE}\n\n# Options\n\n{intro}\n\n{as_markdown()}"
+    return f"{_NOTE}\n\n# Options\n\n{intro}\n\n{as_markdown()}\n{_options_by_command()}"
+
+
+def _options_by_command() -> str:
+    """Which commands take which options: the table's column of verbs, read from the other side."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for option in OPTIONS:
+        groups.setdefault(option.verbs, []).append(f"`{option.key}`")
+    rows = []
+    for verbs, keys in sorted(groups.items(), key=lambda item: -len(item[1])):
+        shown = "every command" if EVERY in verbs else ", ".join(f"`{verb.replace('.', ' ')}`" for verb in verbs)
+        rows.append((shown, ", ".join(keys)))
+    intro = """\
+A column of the table says which commands take an option; `lake` and `models` mean every command below them. `resume`
+and `replay` run a stored version: they refuse the other options of the spec, with the reason."""
+    return f"## Commands\n\n{intro}\n\n{table(('Commands', 'Options'), rows)}\n"
 
 
 # -- Python -------------------------------------------------------------------------------------------------------
@@ -446,6 +474,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "settings.md": {"settings": settings_fields},
     "ledger.md": {"tables": ledger_tables},
     "agents.md": {"can-i-use": can_i_use},
+    "operations.md": {"operations": operations_table},
 }
 
 
