@@ -15,6 +15,9 @@ import pytest
 from alphaswarm_rl import cli
 from alphaswarm_rl.cli import rl as root
 from alphaswarm_rl.operations.operation import Operation, RequestError, operations
+from alphaswarm_rl.options import OPTIONS
+from alphaswarm_rl.options.click_options import TableOption
+from alphaswarm_rl.options.table import EVERY
 
 #: Commands that start a face or describe one, and do nothing that another face could need.
 OF_THE_FACE = {"completion"}
@@ -118,6 +121,16 @@ def test_an_operation_takes_settings_a_request_and_what_only_a_live_caller_has(m
         assert parameter.default is not inspect.Parameter.empty
     assert made.purpose.endswith(".")
     assert get_type_hints(made.request) is not None
+
+
+def test_the_table_of_options_names_commands_that_exist():
+    groups = {name.rpartition(".")[0] for name in COMMANDS}
+    named = {verb for option in OPTIONS for verb in (*option.verbs, *option.refused_by)}
+    assert named - {EVERY} <= set(COMMANDS) | groups
+    for name, command in COMMANDS.items():
+        taken = {param.row for param in command.params if isinstance(param, TableOption)}
+        expected = {row for row in OPTIONS if row.belongs_to(name) or EVERY in row.verbs or name in row.refused_by}
+        assert taken == expected, name
 
 
 def test_a_request_whose_fields_do_not_go_together_is_a_mistake_in_the_command_line():

@@ -64,8 +64,8 @@ def event_lines(event: Event) -> list[str]:
     if isinstance(event, Notice | Progress):
         return [event.text]
     if isinstance(event, SpecResolved):
-        overrides = [f"  {path} = {shown(it['value'])}  ({it['source']})" for path, it in event.overrides.items()]
-        return [f"spec {event.slug}  spec_hash {event.spec_hash}", *overrides]
+        changes = [f"  {path} = {shown(new['value'])}  ({new['source']})" for path, new in event.overrides.items()]
+        return [f"spec {event.slug}  spec_hash {event.spec_hash}", *changes]
     if isinstance(event, ArgumentsResolved):
         return [f"  {name} = {given['value']}  ({given['source']})" for name, given in event.arguments.items()]
     value = "" if event.value is None else f" {event.value:.6g}"
