@@ -1,4 +1,4 @@
-"""Adds golden checkpoints: small ones, kept and loaded for ever. Those that are there are never written again."""
+"""Adds golden checkpoints of this schema version: small ones, kept and loaded for ever, and never written again."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
-from alphaswarm_rl.inference.checkpoints import load_checkpoint
+from alphaswarm_rl.inference.checkpoints import SCHEMA_VERSION, load_checkpoint
 from alphaswarm_rl.inference.policy_server import PolicyServer
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "checkpoints"
@@ -23,7 +23,7 @@ AGENTS = {
 def main() -> None:
     """Trains each agent for a moment and keeps its checkpoint with the answers it gives."""
     for name, agent in AGENTS.items():
-        folder = GOLDEN / f"{name}-1"
+        folder = GOLDEN / f"{name}-{SCHEMA_VERSION}"
         if folder.exists():
             continue
         with tempfile.TemporaryDirectory() as home:
@@ -43,7 +43,7 @@ def main() -> None:
             observations = np.random.default_rng(0).uniform(-1, 1, (20, 4)).round(3).tolist()
             answers = [inference.answer(observation).actions.tolist() for observation in observations]
         record = {"sha256": result.checkpoint_sha256, "observations": observations, "actions": answers}
-        (GOLDEN / f"{name}-1.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+        folder.with_suffix(".json").write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ never stepped.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from copy import deepcopy
@@ -18,7 +19,7 @@ from gymnasium import spaces
 
 from alphaswarm_rl.arrays.backend import resolve_device
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, Learner
-from alphaswarm_rl.core.errors import CheckpointError, EnvError
+from alphaswarm_rl.core.errors import CheckpointError, DataError, EnvError
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array, JsonObject
 from alphaswarm_rl.envs.observation_transform import ObservationTransform
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alphaswarm_rl.inference.builder import Builder
+    from alphaswarm_rl.market.market import Market
+    from alphaswarm_rl.market.panel import MarketPanel
 
 #: How far beyond a bound a number may round.
 _ROUNDING = 1e-5
@@ -118,7 +121,14 @@ class LoadedPolicy:
 
     def build(self) -> None:
         """Builds what answers, unless it is built already."""
-        _ = self._learner
+        # Loading torch makes a million objects that all stay: looking for garbage among them takes a tenth of the time.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            _ = self._learner
+        finally:
+            if collects:
+                gc.enable()
 
     @property
     def observation_space(self) -> AnySpace:
@@ -153,6 +163,27 @@ class LoadedPolicy:
     def stream(self) -> PolicyStream:
         """The policy for a new client, of whom nothing is remembered yet."""
         return PolicyStream(self)
+
+    def market(self, panel: MarketPanel) -> Market:
+        """Bars as the policy saw them in training, for the plan's observer and decider.
+
+        Args:
+            panel: The bars so far with their features, before any scaling.
+        """
+        from alphaswarm_rl.arrays.backend_numpy import NUMPY
+        from alphaswarm_rl.market.fills import fill_policy
+        from alphaswarm_rl.market.market import market_of
+
+        traded, pipeline = self.plan.traded_market(), self.spec.data_pipeline
+        if panel.assets != traded.assets:
+            raise DataError(
+                f"bars of the assets {', '.join(panel.assets)}",
+                f"the policy trades {', '.join(traded.assets)}",
+                "Give bars of those, in that order.",
+            )
+        if pipeline is not None:
+            panel = pipeline.build().apply(panel, self._states["data"])
+        return market_of(panel, fill_policy(traded.fill), NUMPY)
 
     def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of its draws anew, for predictions in that environment where there is one."""

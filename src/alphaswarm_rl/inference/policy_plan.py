@@ -13,14 +13,15 @@ Scalers, statistics and weights are not here: they are arrays of the same checkp
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
-from alphaswarm_rl.core.errors import CheckpointError, SpecError
+from alphaswarm_rl.core.errors import CheckpointError, EnvError, SpecError
 from alphaswarm_rl.core.hashing import canonical_json, plain_fields, sha256_text
 from alphaswarm_rl.core.model import FrozenModel, explain
+from alphaswarm_rl.core.refs import reference
 from alphaswarm_rl.core.types import AnySpace, JsonMapping, JsonObject
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import raw_env
@@ -31,6 +32,9 @@ from alphaswarm_rl.spec import RLExperimentSpec
 if TYPE_CHECKING:
     from alphaswarm_rl.core.component import RLComponent
     from alphaswarm_rl.core.kinds import Agent
+    from alphaswarm_rl.market.decider import Decider
+    from alphaswarm_rl.market.market import Market
+    from alphaswarm_rl.market.observer import Observer
 
     PlannedSpace = AnySpace
 else:
@@ -102,6 +106,43 @@ class PolicyPlan(_Plan):
     scope: Scope
     remembers: bool
     needs_env: bool
+
+    def observer(self, market: Market, n: int) -> Observer:
+        """What makes the policy's observations of bars and accounts, before preprocessing: no environment is needed.
+
+        Args:
+            market: The bars so far, as the policy sees them: see `LoadedPolicy.market`.
+            n: Number of accounts.
+        """
+        from alphaswarm_rl.market.observer import Observer
+
+        self.traded_market()
+        return Observer([_build(ref, "observation") for ref in self.observation.builders], market, n)
+
+    def decider(self, market: Market, n: int) -> Decider:
+        """What makes targets of the policy's actions, through the portfolio stages: no environment is needed.
+
+        Args:
+            market: The bars so far.
+            n: Number of accounts.
+        """
+        from alphaswarm_rl.market.decider import Decider
+
+        self.traded_market()
+        assert self.action.component is not None
+        stages = [_build(ref, "portfolio_stage") for ref in self.action.stages]
+        threshold = self.action.turbulence_threshold
+        return Decider(_build(self.action.component, "action"), stages, market, n, turbulence_threshold=threshold)
+
+    def traded_market(self) -> MarketPlan:
+        """The market that was traded; an error where there is none."""
+        if self.market is None:
+            raise EnvError(
+                f"a policy of {self.scope.env_id!r}",
+                "its environment trades nothing",
+                "Use a policy that was trained in a trading environment.",
+            )
+        return self.market
 
     def to_json(self) -> JsonObject | None:
         """The plan as JSON; None where a space has no such form, and the environment must be built to answer."""
@@ -183,6 +224,10 @@ def make_plan(
         remembers=remembers or (obs.stack_frames or 1) > 1 or "recurrent" in agent.rl_tags,
         needs_env=agent.looks_at_market(),
     )
+
+
+def _build(ref: JsonMapping, kind: str) -> Any:
+    return reference(ref, kind, stored=True).build()
 
 
 def _reference(component: RLComponent) -> JsonObject:

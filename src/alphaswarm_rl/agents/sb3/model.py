@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,23 @@ _TRANSLATED = {
 }
 
 
+class UnusedOptimiser(torch.optim.Optimizer):
+    """Stands where Stable-Baselines3 has an optimiser, in a model that only answers.
+
+    Making one of torch's own loads torch's compiler, which takes longer than everything else that answering needs.
+    """
+
+    def __init__(self, params: Iterable[torch.nn.Parameter], lr: float, **kwargs: object) -> None:
+        self.param_groups = [{"params": list(params)}]
+
+    def state_dict(self) -> JsonObject:
+        """Which parameters there are; nothing is known of their steps."""
+        return {"state": {}, "param_groups": [{"params": list(range(len(self.param_groups[0]["params"])))}]}
+
+    def load_state_dict(self, state_dict: JsonObject) -> None:
+        """Nothing is kept: it makes no step."""
+
+
 def build_model(agent: SB3Adapter, request: AgentRequest, device: torch.device) -> BaseAlgorithm:
     """The model, seeded, without any output of its own. It draws from the global generators."""
     module, name = agent.algorithm
@@ -75,7 +92,7 @@ def build_model(agent: SB3Adapter, request: AgentRequest, device: torch.device) 
             config.policy_type.replace("Policy", "LstmPolicy") if recurrent else config.policy_type,
             SpacesVecEnv(request) if request.env is None else as_sb3(request.env),
             learning_rate=_learning_rate(config),
-            policy_kwargs=_policy_keywords(config, request),
+            policy_kwargs=_policy_keywords(config, request) | _answering_keywords(agent, request),
             seed=request.seed,
             device=device,
             verbose=0,
@@ -132,6 +149,14 @@ def _policy_keywords(config: OnPolicyConfig, request: AgentRequest) -> JsonObjec
         keywords["features_extractor_class"] = {"mlp": MlpEncoder, "cnn": NatureCNN}[encoder]
         keywords["features_extractor_kwargs"] = {"features_dim": config.embed_dim}
     return keywords
+
+
+def _answering_keywords(agent: SB3Adapter, request: AgentRequest) -> dict[str, object]:
+    """What a model that only answers is built without: its weights come from a checkpoint, and it makes no step."""
+    if request.env is not None:
+        return {}
+    orthogonal = {"ortho_init": False} if "on-policy" in agent.rl_tags and "search" not in agent.rl_tags else {}
+    return {"optimizer_class": UnusedOptimiser, **orthogonal}
 
 
 def _layers(net_arch: Layers | FrozenModel) -> list[int] | dict[str, list[int]]:
