@@ -219,18 +219,19 @@ class Settings(FrozenModel):
 
     home: Path = Field(Path(".alphaswarm"), description="Folder below which all state lives.")
     log_dir: Path = Field(Path("logs"), description="Folder of the runs' event logs.")
-    ledger: LedgerSettings = LedgerSettings()
-    store: StoreSettings = StoreSettings()
-    infer: InferSettings = InferSettings()
-    registry: RegistrySettings = RegistrySettings()
-    gates: GatesSettings = GatesSettings()
-    metrics: MetricsSettings = MetricsSettings()
-    traces: TracesSettings = TracesSettings()
-    logs: LogsSettings = LogsSettings()
-    data: DataSettings = DataSettings()
-    trajectory: TrajectorySettings = TrajectorySettings()
-    record: RecordSettings = RecordSettings()
-    lake: LakeSettings = LakeSettings()
+    # A section that nobody set is an empty one: its class has the defaults, and is not built before it is needed.
+    ledger: LedgerSettings = Field({})
+    store: StoreSettings = Field({})
+    infer: InferSettings = Field({})
+    registry: RegistrySettings = Field({})
+    gates: GatesSettings = Field({})
+    metrics: MetricsSettings = Field({})
+    traces: TracesSettings = Field({})
+    logs: LogsSettings = Field({})
+    data: DataSettings = Field({})
+    trajectory: TrajectorySettings = Field({})
+    record: RecordSettings = Field({})
+    lake: LakeSettings = Field({})
 
     def below_home(self, path: Path) -> Path:
         """`path` as an absolute one: relative paths are read as below the home folder."""

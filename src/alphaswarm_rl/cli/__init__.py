@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from functools import partial
@@ -16,6 +17,9 @@ def main(*verb: str) -> NoReturn:
     # While a run is under way the runtime turns SIGTERM into a halt. Before and after, it ends the command as Ctrl-C
     # does, with the exit code that says so, instead of killing the process.
     signal.signal(signal.SIGTERM, _stop)
+    # Imports leave no garbage, and looking for it takes a tenth of a short command's time; whoever reads the settings
+    # is about to work, and has it collected again.
+    gc.disable()
     sys.exit(rl.main([*verb, *sys.argv[1:]], prog_name="rl", standalone_mode=False))
 
 

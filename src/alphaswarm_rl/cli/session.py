@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -47,6 +48,9 @@ class Session:
 
         settings = load_settings(self.flags, os.environ, self.settings_file)
         _configure_logging(settings.logs.level)
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
         return settings
 
     def load_settings(self) -> Settings:

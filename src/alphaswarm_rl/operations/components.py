@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields
-from importlib.metadata import entry_points
+from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.catalogue import ENTRY_POINT_GROUP, Description
 from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.settings import Settings
 
@@ -84,9 +85,12 @@ def components_fingerprint() -> str:
     """
     digest = hashlib.sha256()
     packages = set()
+    owners: dict[Distribution | None, str] = {None: ""}
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.value):
-        owner = "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-        digest.update(f"{point.value}\0{owner}\n".encode())
+        # The metadata of a distribution are parsed whenever they are asked for, and ours has all but a few points.
+        if point.dist is not None and point.dist not in owners:
+            owners[point.dist] = f"{point.dist.name} {point.dist.version}"
+        digest.update(f"{point.value}\0{owners[point.dist]}\n".encode())
         packages.add(point.module.partition(".")[0])
     for package in sorted(packages):
         for name, content in _sources(package):
@@ -107,8 +111,6 @@ def _sources(package: str) -> list[tuple[str, bytes]]:
 
 
 def _mirror(settings: Settings) -> list[ListedComponent]:
-    from alphaswarm_rl.ledger import Ledger
-
     fingerprint = components_fingerprint()
     with Ledger.open(settings) as ledger:
         if ledger.components_fingerprint() != fingerprint:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.db.types import finite
 
 # Those under their own names are part of the results: faces may name them.
@@ -163,6 +162,8 @@ def export_run(settings: Settings, request: ExportRun) -> ExportedRun:
 
     The files are run.json, spec.yaml, events.jsonl, evaluations.json and episodes.csv.
     """
+    from alphaswarm_rl.core.yaml import dump_yaml
+
     with Ledger.open(settings) as ledger:
         run = ledger.run(request.run)
         version = ledger.version(run.version_id)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alphaswarm_rl.core import catalogue
-from alphaswarm_rl.core.component import RLComponent
 from alphaswarm_rl.core.errors import OptionError, UnknownComponent
 from alphaswarm_rl.core.hashing import canonical_fields
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.options.sources import Given
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.component import RLComponent
 
 #: The environment that any Gymnasium id is an id of.
 _ANY_GYMNASIUM_ENV = "gymnasium"
@@ -66,6 +67,8 @@ def _write(data: JsonObject, given: Given) -> Written:
 
 
 def _write_env(data: JsonObject, given: Given) -> Written:
+    from alphaswarm_rl.core import catalogue
+
     old = data.get("env")
     try:
         cls, kwargs = catalogue.expand("env", given.value, {})
@@ -79,6 +82,8 @@ def _write_env(data: JsonObject, given: Given) -> Written:
 
 
 def _write_algorithm(data: JsonObject, given: Given) -> Written:
+    from alphaswarm_rl.core import catalogue
+
     try:
         cls, kwargs = catalogue.expand("agent", given.value, {})
     except UnknownComponent as error:

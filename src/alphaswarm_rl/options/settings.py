@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from alphaswarm_rl.core.errors import OptionError, SpecError
 from alphaswarm_rl.core.model import explain
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
-from alphaswarm_rl.core.yaml import load_yaml_file
 from alphaswarm_rl.options.paths import set_value, value_at
 from alphaswarm_rl.options.sources import Given, read_sources, refuse_absent_part
 from alphaswarm_rl.options.table import BY_KEY, OPTIONS
@@ -62,6 +61,8 @@ def _read_file(path: Path, *, chosen: bool) -> JsonObject:
     """What a settings file sets, typed, as nested mappings; a file that nobody chose need not be there."""
     if not chosen and not path.exists():
         return {}
+    from alphaswarm_rl.core.yaml import load_yaml_file
+
     try:
         data = load_yaml_file(path)
     except SpecError as error:
