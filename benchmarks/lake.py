@@ -42,7 +42,7 @@ from alphaswarm_rl.lake.segments import Facts, Segment, SegmentWriter
 from alphaswarm_rl.lake.tables import COLUMNS, KINDS, REPEATED, Kind
 from alphaswarm_rl.lake.views import register_run_views
 from alphaswarm_rl.recording.table_refs import refs_writer
-from alphaswarm_rl.trajectory_stores.iceberg import IcebergTrajectoryStore
+from alphaswarm_rl.trajectory_stores.components import IcebergTrajectoryStore
 
 #: Rows that the store gets at once, as the recorder hands them over: 64 environments, 1,000 steps.
 BLOCK = 64_000

@@ -8,7 +8,7 @@ from alphaswarm_rl.core.contracts import DataRequest
 from alphaswarm_rl.core.errors import ComponentError, DataError
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.data_pipelines import csv, frame, parquet  # noqa: F401  (register)
+from alphaswarm_rl.data_pipelines import files, frame  # noqa: F401  (register)
 from tests.market.panels import bars
 
 FIELDS = ["pe", "roe"]

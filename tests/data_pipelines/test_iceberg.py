@@ -12,7 +12,7 @@ from alphaswarm_rl.core.contracts import DataRequest
 from alphaswarm_rl.core.errors import ComponentError, DataError, RunError
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.data_pipelines import parquet  # noqa: F401  (registers)
+from alphaswarm_rl.data_pipelines import files  # noqa: F401  (registers)
 from alphaswarm_rl.data_pipelines.iceberg import IcebergPipeline  # noqa: F401  (registers)
 from alphaswarm_rl.inference.builder import lake_of
 from alphaswarm_rl.lake.catalog import Lake

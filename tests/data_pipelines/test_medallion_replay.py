@@ -6,7 +6,7 @@ from alphaswarm_rl.core.contracts import DataRequest
 from alphaswarm_rl.core.errors import ComponentError, DataError
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.data_pipelines.medallion_replay import DeterministicMedallionReplay  # noqa: F401  (registers)
+from alphaswarm_rl.data_pipelines.iceberg import DeterministicMedallionReplay  # noqa: F401  (registers)
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.snapshots import LakeReader
 from alphaswarm_rl.market.panel import MarketPanel

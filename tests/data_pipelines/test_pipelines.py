@@ -9,7 +9,7 @@ from alphaswarm_rl.core.contracts import DataRequest
 from alphaswarm_rl.core.errors import ComponentError, DataError
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.data_pipelines import bundled, csv, parquet, yahoo  # noqa: F401  (register)
+from alphaswarm_rl.data_pipelines import bundled, files, yahoo  # noqa: F401  (register)
 from alphaswarm_rl.data_pipelines.frame import FramePipeline  # noqa: F401  (registers)
 from alphaswarm_rl.market.panel import MarketPanel
 from tests.market.panels import bars, gappy

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.data_pipelines.risk import bar_returns, covariance, turbulence, vix_join
+from alphaswarm_rl.data_pipelines.features import turbulence, vix_join
+from alphaswarm_rl.market.covariance import bar_returns, covariance
 from alphaswarm_rl.market.panel import MarketPanel
 from tests.market.panels import bars, gappy
 

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.data_pipelines.features import add_indicators
-from alphaswarm_rl.data_pipelines.risk import turbulence
+from alphaswarm_rl.data_pipelines.features import add_indicators, turbulence
 from alphaswarm_rl.data_pipelines.steps import clean, df_to_array, time_split
 from alphaswarm_rl.market.panel import MarketPanel
 from tests.market.panels import bars, gappy

@@ -27,7 +27,7 @@ from alphaswarm_rl.settings import (
     StoreSettings,
     TrajectorySettings,
 )
-from alphaswarm_rl.trajectory_stores import iceberg_store
+from alphaswarm_rl.trajectory_stores import open_stores
 from tests.lake.killing import CONTEXT, Moment, arm, rl, rows_of
 from tests.lake.rows import RUN, rows, spool
 from tests.runtime.conftest import tiny
@@ -143,12 +143,12 @@ def test_a_catalogue_that_is_locked_for_a_while_is_waited_for(settings):
 
 def test_a_catalogue_that_does_not_answer_is_not_asked_at_every_block(settings, impatient, monkeypatch):
     tries = []
-    sent = iceberg_store.deliver
-    monkeypatch.setattr(iceberg_store, "deliver", lambda *args: (tries.append(None), sent(*args)))
+    sent = open_stores.deliver
+    monkeypatch.setattr(open_stores, "deliver", lambda *args: (tries.append(None), sent(*args)))
     small = LakeSettings(segment_rows=1, commit_rows=1, commit_seconds=600)
     lock = Lock(settings)
     request = StoreRequest(RUN, settings.model_copy(update={"lake": small}), lambda _: None, list)
-    store = iceberg_store.OpenIcebergStore(request)
+    store = open_stores.OpenIcebergStore(request)
     for number in range(5):
         store.write("train", {"trajectories": rows("trajectories", first_episode=number)}, 3 * (number + 1))
         store.deliver()

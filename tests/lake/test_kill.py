@@ -57,7 +57,7 @@ SPECS["ppo_inhouse trading"] = SPECS["trading"].replace(
 SPECS["parquet"] = f"{SPECS['cartpole']}trajectory_store: {{class: parquet}}\n"
 
 _LAKE = "alphaswarm_rl.lake"
-_STORE = "alphaswarm_rl.trajectory_stores.iceberg_store"
+_STORE = "alphaswarm_rl.trajectory_stores.open_stores"
 _CLOSE = f"{_LAKE}.segments:SegmentWriter.close"
 _COMMIT = "pyiceberg.catalog.sql:SqlCatalog.commit_table"
 _MERGE = f"{_LAKE}.compaction:merge"
@@ -243,7 +243,7 @@ def test_whenever_a_run_is_killed_it_ends_with_the_rows_of_one_that_was_not(tmp_
     _check(tmp_path, whole, name, moment)
 
 
-_PARQUET = "alphaswarm_rl.trajectory_stores.parquet_store"
+_PARQUET = "alphaswarm_rl.trajectory_stores.open_stores"
 
 
 @pytest.mark.slow

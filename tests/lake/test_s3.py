@@ -22,7 +22,7 @@ from tests.lake.test_kill import SMALL, SPECS
 
 #: Fewer commits than the local tests make: the server of the tests is slow.
 FEW = (*SMALL, "--lake-commit-rows", 1500, "--lake-commit-seconds", 600)
-COMPACTED = Moment("alphaswarm_rl.trajectory_stores.iceberg_store:compact", after=True)
+COMPACTED = Moment("alphaswarm_rl.trajectory_stores.open_stores:compact", after=True)
 
 
 def test_a_killed_run_resumes_and_all_that_reads_it_agrees(remote_settings, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError, DataError, PartNotHere, RunError, SpecError
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.data_pipelines.csv import CsvPipeline
+from alphaswarm_rl.data_pipelines.files import CsvPipeline
 from alphaswarm_rl.data_pipelines.synthetic import SyntheticPipeline
 from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.inference.checkpoints import load_checkpoint

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.data_pipelines.csv import CsvPipeline
+from alphaswarm_rl.data_pipelines.files import CsvPipeline
 from alphaswarm_rl.observations.technical_indicators import TechnicalIndicators
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.settings import DataSettings

@@ -10,9 +10,11 @@ import pytest
 from alphaswarm_rl.core.contracts import StoreRequest
 from alphaswarm_rl.lake.tables import KINDS, Kind
 from alphaswarm_rl.settings import LakeSettings, Settings
-from alphaswarm_rl.trajectory_stores.iceberg import IcebergTrajectoryStore
-from alphaswarm_rl.trajectory_stores.memory import InMemoryTrajectoryStore
-from alphaswarm_rl.trajectory_stores.parquet import ParquetTrajectoryStore
+from alphaswarm_rl.trajectory_stores.components import (
+    IcebergTrajectoryStore,
+    InMemoryTrajectoryStore,
+    ParquetTrajectoryStore,
+)
 from tests.lake.killing import in_order
 from tests.lake.rows import RUN, rows
 

@@ -46,6 +46,9 @@ FORMER_MODULES = {
                 "policies.baselines",
             ),
             ("policies.backbones", "autoencoder patch_tst recurrent transformer", "policies.backbones.components"),
+            ("data_pipelines", "csv parquet", "data_pipelines.files"),
+            ("data_pipelines", "medallion_replay", "data_pipelines.iceberg"),
+            ("trajectory_stores", "iceberg memory parquet", "trajectory_stores.components"),
             ("replay", "general nstep_info prioritized", "replay_buffers.components"),
             ("replay_buffers", "general nstep_info prioritized", "replay_buffers.components"),
         )

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from alphaswarm_rl.core.errors import DataError, require
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
-from alphaswarm_rl.data_pipelines.remote import RemoteConfig, closed_end, wanted_symbols
+from alphaswarm_rl.data_pipelines.remote import RemoteConfig, closed_end, refuse_empty, symbols_to_fetch
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from alphaswarm_rl.core.contracts import DataRequest
     from alphaswarm_rl.market.panel import MarketPanel
+
+_BARS = {
+    "1m": (1, "Min"),
+    "5m": (5, "Min"),
+    "15m": (15, "Min"),
+    "30m": (30, "Min"),
+    "1h": (1, "Hour"),
+    "1d": (1, "Day"),
+}
 
 
 class AlpacaPipeline(PanelPipeline):
@@ -35,11 +49,10 @@ class AlpacaPipeline(PanelPipeline):
 
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars since `since`, up to the window's end."""
-        from alphaswarm_rl.data_pipelines.alpaca_client import fetch_frame
         from alphaswarm_rl.market.panel import MarketPanel
 
-        symbols = wanted_symbols(self.config, request)
-        frame = fetch_frame(
+        symbols = symbols_to_fetch(self.config, request)
+        frame = _fetch_frame(
             symbols,
             self.config.since,
             closed_end(request),
@@ -54,3 +67,47 @@ class AlpacaPipeline(PanelPipeline):
             periods_per_year=self.config.periods_per_year,
             feature_dtype=self.config.feature_dtype,
         )
+
+
+def _fetch_frame(symbols: Sequence[str], start: str, end: str, *, bar: str, feed: str, adjustment: str) -> pd.DataFrame:
+    """Bars with start <= moment < end, one row per bar and symbol, labelled by their start in UTC.
+
+    The address can be changed by `APCA_API_DATA_URL`.
+    """
+    require("alpaca", extra="alpaca")
+    from alpaca.common.exceptions import APIError
+    from alpaca.data.historical import StockHistoricalDataClient
+    from alpaca.data.requests import StockBarsRequest
+    from alpaca.data.timeframe import TimeFrame, TimeFrameUnit
+
+    from alphaswarm_rl.arrays.moments import moment
+
+    key, secret = (_key(name) for name in ("APCA_API_KEY_ID", "APCA_API_SECRET_KEY"))
+    client = StockHistoricalDataClient(key, secret, url_override=os.environ.get("APCA_API_DATA_URL"))
+    amount, unit = _BARS[bar]
+    request = StockBarsRequest(
+        symbol_or_symbols=list(symbols),
+        timeframe=TimeFrame(amount, TimeFrameUnit(unit)),
+        start=moment(start).astype("datetime64[us]").item(),
+        end=moment(end).astype("datetime64[us]").item(),
+        feed=feed,
+        adjustment=adjustment,
+    )
+    try:
+        answer = client.get_stock_bars(request)
+    except APIError as error:
+        raise DataError(
+            f"symbols {', '.join(symbols)}", f"Alpaca refuses: {error}", "Check the keys, the feed and the dates."
+        ) from error
+    for symbol in symbols:
+        refuse_empty("Alpaca", symbol, start, end, len(answer.data.get(symbol, ())))
+    frame = answer.df.reset_index()
+    # Alpaca's end is included, ours is not.
+    return frame[frame["timestamp"].dt.tz_convert("UTC").dt.tz_localize(None).to_numpy() < moment(end)]
+
+
+def _key(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise DataError(f"the variable {name}", "it is not set, and Alpaca asks for it", "Set it in the environment.")
+    return value

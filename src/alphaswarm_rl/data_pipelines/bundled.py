@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from pydantic import Field
 
+from alphaswarm_rl.core.errors import require
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import DataRequest
-    from alphaswarm_rl.market.panel import MarketPanel
+    from alphaswarm_rl.market.panel import MarketPanel, PanelOptions
 
 
 class BundledPipeline(PanelPipeline):
@@ -32,10 +33,25 @@ class BundledPipeline(PanelPipeline):
 
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars of the dataset."""
-        from alphaswarm_rl.data_pipelines.bundled_data import load_dataset
+        config = self.config
+        return _panel_of(config.dataset, periods_per_year=config.periods_per_year, feature_dtype=config.feature_dtype)
 
-        return load_dataset(
-            self.config.dataset,
-            periods_per_year=self.config.periods_per_year,
-            feature_dtype=self.config.feature_dtype,
-        )
+
+def _panel_of(dataset: str, **options: Unpack[PanelOptions]) -> MarketPanel:
+    """The panel of a dataset, as the library that carries it hands it out."""
+    from alphaswarm_rl.market.panel import MarketPanel
+
+    adjusted: PanelOptions = {**options, "adjusted": True}
+    if dataset == "sp500_20":
+        from skfolio.datasets import load_sp500_dataset
+
+        return MarketPanel.from_closes(load_sp500_dataset(), **adjusted)
+    datasets = require("gym_anytrading.datasets", extra="anytrading")
+    if dataset == "googl_daily":
+        # Its close and its adjusted close are the same: splits are in both, and the company paid no dividend.
+        return MarketPanel.from_frame(datasets.STOCKS_GOOGL, asset="GOOGL", **adjusted)
+    import pandas as pd
+
+    frame = datasets.FOREX_EURUSD_1H_ASK
+    moments = pd.to_datetime(frame.index, format="%d.%m.%Y %H:%M:%S.%f")
+    return MarketPanel.from_frame(frame.set_axis(moments, axis=0), asset="EURUSD", **options)

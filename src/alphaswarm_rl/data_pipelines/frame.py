@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
@@ -11,9 +11,10 @@ from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
 from alphaswarm_rl.data_pipelines.source import TableConfig, panel_of_table, series_of_table
 
 if TYPE_CHECKING:
-    import numpy as np
+    import pandas as pd
 
     from alphaswarm_rl.core.contracts import DataRequest
+    from alphaswarm_rl.core.types import Array
     from alphaswarm_rl.market.panel import MarketPanel
 
 
@@ -41,17 +42,17 @@ class FramePipeline(PanelPipeline):
         """All bars of the frame."""
         return panel_of_table(_named(self.config.name, request), self.config)
 
-    def load_vix(self, request: DataRequest) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def load_vix(self, request: DataRequest) -> tuple[Array, Array]:
         """The series of the frame `vix_name`."""
         return series_of_table(_named(self.config.vix_name, request))
 
-    def load_fundamentals(self, request: DataRequest) -> Any:
+    def load_fundamentals(self, request: DataRequest) -> pd.DataFrame | None:
         """The table of the frame `fundamentals`."""
         name = self.config.fundamentals
         return None if name is None else _named(name, request)
 
 
-def _named(name: str, request: DataRequest) -> Any:
+def _named(name: str, request: DataRequest) -> pd.DataFrame:
     if name not in request.frames:
         known = ", ".join(sorted(request.frames)) or "none"
         raise DataError(

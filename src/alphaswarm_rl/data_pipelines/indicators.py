@@ -11,11 +11,9 @@ Sums over windows add elementwise in one order, so that a value does not depend 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from alphaswarm_rl.core.types import Array
 
 _CCI_SCALE = 0.015
 

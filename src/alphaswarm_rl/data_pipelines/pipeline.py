@@ -1,23 +1,39 @@
-"""What all data pipelines share: parameters, and the way from bars to a panel with features."""
+"""What all data pipelines share: parameters, and the way from loaded bars to a panel with features."""
 
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.core.kinds import DataPipeline
-from alphaswarm_rl.data_pipelines.feature_names import check_features, check_market_features
+from alphaswarm_rl.data_pipelines.feature_names import check_features, check_market_features, turbulence_window
 
 if TYPE_CHECKING:
-    import numpy as np
+    import pandas as pd
 
     from alphaswarm_rl.core.contracts import DataRequest, State
+    from alphaswarm_rl.core.types import Array
     from alphaswarm_rl.market.panel import MarketPanel
+
+
+def _is_a_date(value: str) -> str:
+    from alphaswarm_rl.arrays.moments import moment
+
+    try:
+        moment(value)
+    except DataError as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+#: A date as text, kept as it was written.
+DateText = Annotated[str, AfterValidator(_is_a_date)]
 
 
 class PipelineConfig(ComponentConfig):
@@ -56,7 +72,7 @@ class PanelPipeline(DataPipeline):
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars that the source has up to the window's end, without computed features."""
 
-    def load_vix(self, request: DataRequest) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def load_vix(self, request: DataRequest) -> tuple[Array, Array]:
         """Labels and values of the VIX; a source that has none refuses."""
         raise DataError(
             "market feature 'vix'",
@@ -64,7 +80,7 @@ class PanelPipeline(DataPipeline):
             "Leave it out, or use a pipeline that takes one: csv, parquet, frame, yahoo.",
         )
 
-    def load_fundamentals(self, request: DataRequest) -> Any:
+    def load_fundamentals(self, request: DataRequest) -> pd.DataFrame | None:
         """The table of fundamentals whose `fundamental_fields` become features; None where there is none."""
         return None
 
@@ -73,9 +89,24 @@ class PanelPipeline(DataPipeline):
 
         Features are computed over all bars before the window is cut, so that they do not start anew with it.
         """
-        from alphaswarm_rl.data_pipelines.building import build_panel
+        from alphaswarm_rl.data_pipelines.features import add_indicators, turbulence, vix_join
+        from alphaswarm_rl.data_pipelines.source import fundamentals_of_table
 
-        return build_panel(self, request)
+        config, panel = self.config, self.load(request)
+        if request.symbols:
+            panel = panel.select(_assets_of(request.symbols, panel.assets))
+        table = self.load_fundamentals(request)
+        if table is not None:
+            panel = panel.with_features(fundamentals_of_table(table, config.fundamental_fields, panel))
+        if config.features:
+            panel = add_indicators(panel, config.features)
+        market: dict[str, Array] = {}
+        for name in config.market_features:
+            lookback = turbulence_window(name)
+            market[name] = vix_join(panel, *self.load_vix(request)) if lookback is None else turbulence(panel, lookback)
+        if market:
+            panel = panel.with_market_features(market)
+        return panel.window(request.window.start, request.window.end, warmup_bars=request.warmup_bars)
 
     def fit(self, panel: MarketPanel) -> State:
         """What the scaler learns from the training window."""
@@ -90,9 +121,21 @@ class PanelPipeline(DataPipeline):
         return apply_scaler(panel, state)
 
 
-def _checked(check: Any, names: list[str]) -> list[str]:
+def _checked(check: Callable[[Sequence[str]], None], names: list[str]) -> list[str]:
     try:
         check(names)
     except DataError as error:
         raise PydanticCustomError("feature", "{text}", {"text": str(error).rstrip(".")}) from error
     return names
+
+
+def _assets_of(symbols: Sequence[str], assets: Sequence[str]) -> list[str]:
+    """The assets that symbols mean: the one of that very name, else the one named by the ticker before the venue."""
+    found = []
+    for symbol in symbols:
+        ticker = symbol.rpartition(".")[0] or symbol
+        name = next((name for name in (symbol, ticker) if name in assets), None)
+        if name is None:
+            raise DataError(f"symbol {symbol!r}", "the data has no such asset", nearest(ticker, assets))
+        found.append(name)
+    return found

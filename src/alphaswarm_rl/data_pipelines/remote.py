@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.data_pipelines.dates import DateText
-from alphaswarm_rl.data_pipelines.pipeline import PipelineConfig
+from alphaswarm_rl.data_pipelines.pipeline import DateText, PipelineConfig
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import DataRequest
@@ -29,7 +28,7 @@ class RemoteConfig(PipelineConfig):
     )
 
 
-def wanted_symbols(config: RemoteConfig, request: DataRequest) -> list[str]:
+def symbols_to_fetch(config: RemoteConfig, request: DataRequest) -> list[str]:
     """The tickers to fetch, as the service knows them."""
     symbols: Sequence[str] = request.symbols or config.symbols
     if not symbols:

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import abc
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from pydantic import Field, model_validator
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.data_pipelines.lake_source import PinConfig, read_rows
-from alphaswarm_rl.data_pipelines.transitions import TransitionPipeline, Transitions
+from alphaswarm_rl.core.kinds import DataPipeline
+from alphaswarm_rl.data_pipelines.iceberg import PinConfig, read_rows
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import DataRequest
+    from alphaswarm_rl.data_pipelines.transitions import Transitions
 
 _TABLE = "trajectories"
+
+
+class TransitionPipeline(DataPipeline):
+    """A data pipeline that gives recorded transitions. It has no bars, so no environment can trade on it."""
+
+    @abc.abstractmethod
+    def transitions(self, request: DataRequest) -> Transitions:
+        """All transitions that it is set to give."""
+
+    def batches(self, request: DataRequest, size: int, seed: int | None = None) -> Iterator[Transitions]:
+        """All transitions once, `size` at a time: shuffled by the seed, or in order."""
+        return self.transitions(request).batches(size, seed)
+
+    def build(self, request: DataRequest) -> NoReturn:
+        """Refuses: there is no panel to be had."""
+        raise DataError(
+            f"the data pipeline {self.rl_alias!r}",
+            "it gives recorded transitions to learn from, not bars to trade",
+            "Call its transitions(request) or batches(request, size); for market data name another, such as iceberg.",
+        )
 
 
 class ReplayRLDataPipeline(TransitionPipeline):
@@ -48,7 +70,7 @@ class ReplayRLDataPipeline(TransitionPipeline):
 
     def transitions(self, request: DataRequest) -> Transitions:
         """The transitions of the runs, ordered by run, phase, environment, episode and step."""
-        from alphaswarm_rl.data_pipelines.recorded import COLUMNS, transitions_of
+        from alphaswarm_rl.data_pipelines.transitions import COLUMNS, transitions_of
 
         if request.window or request.symbols:
             raise DataError(
@@ -57,7 +79,9 @@ class ReplayRLDataPipeline(TransitionPipeline):
                 "Leave window and symbols out of the request; choose by runs and phases.",
             )
         config = self.config
-        chosen: dict[str, Sequence[Any]] = {"run_id": config.runs} if config.runs else {"spec_hash": [config.spec_hash]}
+        chosen: dict[str, Sequence[object]] = (
+            {"run_id": config.runs} if config.runs else {"spec_hash": [config.spec_hash]}
+        )
         rows = read_rows(request, _TABLE, config, columns=COLUMNS, where={**chosen, "phase": config.phases})
         found = set(rows["run_id"].unique().to_pylist())
         for run_id in config.runs:
@@ -67,12 +91,12 @@ class ReplayRLDataPipeline(TransitionPipeline):
             self._refuse(f"the spec {config.spec_hash}", request, chosen)
         return transitions_of(rows)
 
-    def _refuse(self, what: str, request: DataRequest, chosen: dict[str, Sequence[Any]]) -> None:
+    def _refuse(self, what: str, request: DataRequest, chosen: dict[str, Sequence[object]]) -> None:
         rows = read_rows(request, _TABLE, self.config, columns=["phase"], where=chosen)
         phases = sorted(rows["phase"].unique().to_pylist())
-        there = f"it has some of {', '.join(phases)}" if phases else "it has none of any phase"
+        existing = f"it has some of {', '.join(phases)}" if phases else "it has none of any phase"
         raise DataError(
             what,
-            f"the lake holds no step of it in {', '.join(self.config.phases)}; {there}",
+            f"the lake holds no step of it in {', '.join(self.config.phases)}; {existing}",
             "Check the whole id and the phases; steps that were not delivered yet come with: rl lake commit.",
         )

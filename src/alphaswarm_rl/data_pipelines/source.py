@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,9 +11,10 @@ from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.data_pipelines.pipeline import PipelineConfig
 
 if TYPE_CHECKING:
-    import numpy as np
+    import pandas as pd
 
-    from alphaswarm_rl.market.panel import MarketPanel
+    from alphaswarm_rl.core.types import Array
+    from alphaswarm_rl.market.panel import MarketPanel, PanelOptions
 
 
 class TableConfig(PipelineConfig):
@@ -51,31 +51,24 @@ class TableConfig(PipelineConfig):
         return self
 
 
-def panel_of_table(frame: Any, config: TableConfig) -> MarketPanel:
+def panel_of_table(frame: pd.DataFrame, config: TableConfig) -> MarketPanel:
     """The panel of a table."""
     from alphaswarm_rl.market.panel import MarketPanel
 
+    facts: PanelOptions = {
+        "adjusted": config.adjusted,
+        "stamp": config.stamp,
+        "periods_per_year": config.periods_per_year,
+        "feature_dtype": config.feature_dtype,
+    }
     if config.layout == "wide":
-        return MarketPanel.from_closes(
-            frame,
-            adjusted=config.adjusted,
-            stamp=config.stamp,
-            periods_per_year=config.periods_per_year,
-            feature_dtype=config.feature_dtype,
-        )
+        return MarketPanel.from_closes(frame, **facts)
     return MarketPanel.from_frame(
-        frame,
-        asset=config.asset,
-        features=config.feature_columns,
-        adjust=config.adjust,
-        adjusted=config.adjusted,
-        stamp=config.stamp,
-        periods_per_year=config.periods_per_year,
-        feature_dtype=config.feature_dtype,
+        frame, asset=config.asset, features=config.feature_columns, adjust=config.adjust, **facts
     )
 
 
-def series_of_table(frame: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def series_of_table(frame: pd.DataFrame) -> tuple[Array, Array]:
     """Labels and closes of a table of one series."""
     from alphaswarm_rl.market.panel_columns import by_meaning, flat, numbers_of, utc_of
 
@@ -87,7 +80,7 @@ def series_of_table(frame: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
     return utc_of(frame[columns["timestamp"]], "timestamp"), numbers_of(frame[columns["close"]], "close")
 
 
-def fundamentals_of_table(frame: Any, fields: Sequence[str], panel: MarketPanel) -> dict[str, np.ndarray[Any, Any]]:
+def fundamentals_of_table(frame: pd.DataFrame, fields: Sequence[str], panel: MarketPanel) -> dict[str, Array]:
     """Fundamentals by name, (T, A) each, as they were known at the close of every bar; NaN before the first.
 
     A row counts from `available_from` on. A date without a time of day is some time of that day, and so known when the
@@ -116,13 +109,3 @@ def fundamentals_of_table(frame: Any, fields: Sequence[str], panel: MarketPanel)
     dates = moments == moments.astype("datetime64[D]")
     moments = np.where(dates, moments + day, moments)
     return {name: join_as_of(panel, assets, moments, numbers_of(frame[name], name)) for name in fields}
-
-
-def below(root: Path, path: str) -> Path:
-    """The file of that relative path below the root; a path that leads out of it is refused."""
-    pure = PurePosixPath(path)
-    if pure.is_absolute() or Path(path).is_absolute() or ".." in pure.parts or not pure.parts:
-        raise DataError(
-            f"the path {path!r}", "it leads out of the data folder", "Write it relative to that folder, without '..'."
-        )
-    return root / pure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.market.panel_columns import by_meaning, canonical, flat, utc_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class TradingArrays(NamedTuple):
@@ -27,7 +30,7 @@ class TradingArrays(NamedTuple):
     turbulence: Array
 
 
-def clean(frame: Any) -> Any:
+def clean(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with canonical column names and UTC moments, sorted by time and asset.
 
     Nothing is filled and no asset is dropped: gaps are the panel's business. A bar that is there twice is an error, as
@@ -51,7 +54,7 @@ def clean(frame: Any) -> Any:
     return frame.sort_values(["timestamp", "asset"], kind="stable", ignore_index=True)
 
 
-def time_split(frame: Any, start: Moment | None, end: Moment | None) -> Any:
+def time_split(frame: pd.DataFrame, start: Moment | None, end: Moment | None) -> pd.DataFrame:
     """The rows with start <= timestamp < end; the index starts at 0."""
     columns = by_meaning(frame.columns)
     if "timestamp" not in columns:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
 from alphaswarm_rl.core.seeding import LARGEST_SEED
-from alphaswarm_rl.data_pipelines.dates import DateText
-from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
+from alphaswarm_rl.data_pipelines.pipeline import DateText, PanelPipeline, PipelineConfig
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import DataRequest
@@ -79,7 +78,7 @@ class SyntheticPipeline(PanelPipeline):
 
         @model_validator(mode="before")
         @classmethod
-        def _fill_in(cls, data: Any) -> Any:
+        def _fill_in(cls, data: object) -> object:
             # Written out, so that a spec's hash holds the numbers that are used.
             if not isinstance(data, dict):
                 return data

@@ -1,21 +1,22 @@
-"""Recorded steps to learn from: transitions, and the base of pipelines that give them instead of bars."""
+"""Transitions (s, a, r, s'), and how rows of the trajectories table become them."""
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.core.kinds import DataPipeline
+from alphaswarm_rl.core.types import Array
 
-if TYPE_CHECKING:
-    from alphaswarm_rl.core.contracts import DataRequest
+_KEY = ("run_id", "phase", "env_idx", "episode")
 
-Array = np.ndarray[Any, Any]
+#: The columns that are needed.
+COLUMNS = (*_KEY, "step", "action", "reward", "terminated", "truncated", "observation", "final_observation")
 
 
 class EpisodeKey(NamedTuple):
@@ -58,17 +59,8 @@ class Transitions:
 
     def take(self, rows: Array | slice) -> Transitions:
         """Those of these rows."""
-        return Transitions(
-            observation=self.observation[rows],
-            action=self.action[rows],
-            reward=self.reward[rows],
-            next_observation=self.next_observation[rows],
-            terminated=self.terminated[rows],
-            truncated=self.truncated[rows],
-            step=self.step[rows],
-            episode=self.episode[rows],
-            episodes=self.episodes,
-        )
+        arrays = (attribute.name for attribute in fields(self) if attribute.name != "episodes")
+        return replace(self, **{name: getattr(self, name)[rows] for name in arrays})
 
     def batches(self, size: int, seed: int | None = None) -> Iterator[Transitions]:
         """All of them once, `size` at a time; the last batch may be smaller.
@@ -85,21 +77,96 @@ class Transitions:
             yield self.take(rows if order is None else order[rows])
 
 
-class TransitionPipeline(DataPipeline):
-    """A data pipeline that gives recorded transitions. It has no bars, so no environment can trade on it."""
-
-    @abc.abstractmethod
-    def transitions(self, request: DataRequest) -> Transitions:
-        """All transitions that it is set to give."""
-
-    def batches(self, request: DataRequest, size: int, seed: int | None = None) -> Iterator[Transitions]:
-        """All transitions once, `size` at a time: shuffled by the seed, or in order."""
-        return self.transitions(request).batches(size, seed)
-
-    def build(self, request: DataRequest) -> NoReturn:
-        """Refuses: there is no panel to be had."""
+def transitions_of(rows: pa.Table) -> Transitions:
+    """The transitions of these rows, of which there is at least one; they may be in any order."""
+    rows = rows.sort_by([(name, "ascending") for name in (*_KEY, "step")])
+    begins = _begins(rows)
+    firsts = rows.select(_KEY).filter(pa.array(begins)).to_pydict()
+    episodes = tuple(EpisodeKey(*key) for key in zip(*firsts.values(), strict=True))
+    episode, step = np.cumsum(begins) - 1, _numbers(rows, "step")
+    # Whether the next row is of the same episode.
+    goes_on = np.append(~begins[1:], False)
+    gaps = np.flatnonzero(goes_on[:-1] & (np.diff(step) != 1))
+    if len(gaps):
+        row = gaps[0]
         raise DataError(
-            f"the data pipeline {self.rl_alias!r}",
-            "it gives recorded transitions to learn from, not bars to trade",
-            "Call its transitions(request) or batches(request, size); for market data name another, such as iceberg.",
+            f"{_named(episodes[episode[row]])}, step {step[row]}",
+            f"the next row is of step {step[row + 1]}: rows are missing or there twice",
+            "See what is wrong: rl lake verify.",
         )
+    observation = _matrix(rows, "observation")
+    terminated, truncated = (_numbers(rows, name) for name in ("terminated", "truncated"))
+    ended = terminated | truncated
+    seen_then = np.empty_like(observation)
+    seen_then[:-1] = observation[1:]
+    if ended.any():
+        seen_then[ended] = _matrix(rows.filter(pa.array(ended)), "final_observation", width=observation.shape[1])
+    every = Transitions(
+        observation=observation,
+        action=_matrix(rows, "action"),
+        reward=_numbers(rows, "reward"),
+        next_observation=seen_then,
+        terminated=terminated,
+        truncated=truncated,
+        step=step,
+        episode=episode,
+        episodes=episodes,
+    )
+    return every.take(ended | goes_on)
+
+
+def _begins(rows: pa.Table) -> Array:
+    """Where a row is the first of its episode, in sorted rows."""
+    begins = np.zeros(rows.num_rows, bool)
+    begins[0] = True
+    for name in _KEY:
+        column = rows[name].combine_chunks()
+        changed = pc.not_equal(column[1:], column[:-1])
+        begins[1:] |= changed.to_numpy(zero_copy_only=False)
+    return begins
+
+
+def _numbers(rows: pa.Table, name: str) -> Array:
+    _refuse_nulls(rows, name)
+    numbers: Array = rows[name].to_numpy()
+    return numbers
+
+
+def _matrix(rows: pa.Table, name: str, width: int | None = None) -> Array:
+    """A column of lists that are all of one length, (N, that length)."""
+    _refuse_nulls(rows, name)
+    lengths = pc.list_value_length(rows[name]).to_numpy()
+    expected = lengths[0] if width is None else width
+    other = np.flatnonzero(lengths != expected)
+    if len(other):
+        raise DataError(
+            f"{_key_of(rows, int(other[0]))}, column {name!r}",
+            f"it has {lengths[other[0]]} numbers where {expected} are expected",
+            "Learn from runs of one environment at a time.",
+        )
+    numbers: Array = pc.list_flatten(rows[name]).to_numpy()
+    return numbers.reshape(rows.num_rows, expected)
+
+
+def _refuse_nulls(rows: pa.Table, name: str) -> None:
+    if not rows[name].null_count:
+        return
+    row = int(np.flatnonzero(rows[name].is_null().to_numpy())[0])
+    observations = name in ("observation", "final_observation")
+    raise DataError(
+        f"{_key_of(rows, row)}, column {name!r}",
+        "it was not recorded" if observations else "it is empty",
+        "Record the run with --record-observations (settings: record.observations), then learn from that run."
+        if observations
+        else "Leave the run out.",
+    )
+
+
+def _key_of(rows: pa.Table, row: int) -> str:
+    values = rows.select([*_KEY, "step"]).slice(row, 1).to_pylist()[0]
+    step = values.pop("step")
+    return f"{_named(EpisodeKey(**values))}, step {step}"
+
+
+def _named(key: EpisodeKey) -> str:
+    return f"run {key.run_id}, {key.phase}, environment {key.env_idx}, episode {key.episode}"

@@ -23,7 +23,7 @@ from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.slots import PARTS, build_parts
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.data_pipelines.transitions import TransitionPipeline
+from alphaswarm_rl.data_pipelines.replay import TransitionPipeline
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.envs.trading import TradingComponent

@@ -63,11 +63,11 @@ class Book:
             whole: Whether orders are cut to whole units, towards zero.
         """
         self._check(orders, quotes, "orders")
-        wanted = [float(math.trunc(order)) if whole else float(order) for order in orders]
+        sizes = [float(math.trunc(order)) if whole else float(order) for order in orders]
         buys: list[tuple[int, float, float]] = []
         total = 0.0
         fills: list[Fill] = []
-        for asset, order in enumerate(wanted):
+        for asset, order in enumerate(sizes):
             if not quotes.trades(asset, self.rates):
                 continue
             price, volume = quotes.prices[asset], quotes.volume_of(asset)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from alphaswarm_rl.core.errors import BookError, DataError
 
@@ -97,7 +97,7 @@ class CostModel:
             funding=float(self.funding_rate),
         )
 
-    def check_volume(self, volume: Any) -> None:
+    def check_volume(self, volume: object | None) -> None:
         """Refuses impact where there is no volume."""
         if self.impact > 0 and volume is None:
             raise DataError(

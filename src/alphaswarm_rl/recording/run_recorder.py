@@ -19,8 +19,7 @@ from alphaswarm_rl.recording.rows import RowKey
 from alphaswarm_rl.recording.table_refs import refs_writer
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
-from alphaswarm_rl.trajectory_stores.iceberg import IcebergTrajectoryStore
-from alphaswarm_rl.trajectory_stores.memory import InMemoryTrajectoryStore
+from alphaswarm_rl.trajectory_stores.components import IcebergTrajectoryStore, InMemoryTrajectoryStore
 
 if TYPE_CHECKING:
     from alphaswarm_rl.recording.device_tracker import DeviceTracker

@@ -1,4 +1,4 @@
-"""What stores that write segment files have in common."""
+"""Stores that write segment files: rows go into the spool first, and are delivered from there."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from alphaswarm_rl.core.contracts import StoreRequest
 from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.lake.catalog import explained
 from alphaswarm_rl.lake.compaction import merge_spooled
 from alphaswarm_rl.lake.segments import Facts, Segment, SegmentName, SegmentWriter, discard_open, read_facts, spooled
@@ -44,7 +45,7 @@ class SegmentedStore(ABC):
 
     Args:
         request: Which run, and where.
-        required: Whether a failed delivery is an error, or is told and tried again later.
+        required: Whether a failed delivery is an error, or is logged and tried again later.
     """
 
     #: What the run's row calls it.
@@ -113,7 +114,8 @@ class SegmentedStore(ABC):
         discard_open(self.spool / self.run_id)
         kept = self._drop(unwanted)
         self._pending = self._waiting()
-        kept += [Delivered(its.facts.kind, its.facts.phase, its.name, its.facts.rows) for its in self._pending]
+        for segment in self._pending:
+            kept.append(Delivered(segment.facts.kind, segment.facts.phase, segment.name, segment.facts.rows))
         self._numbers.clear()
         self._rows.clear()
         # A killed process may have left a segment in both places, or a merged one beside its parts.
@@ -138,7 +140,7 @@ class SegmentedStore(ABC):
                 self._problem = str(error)
                 _log.warning("run %s: its files are not compacted: %s", self.run_id, error)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """What the run's row keeps."""
         return {
             "store": self.name,
@@ -159,7 +161,7 @@ class SegmentedStore(ABC):
 
     @abstractmethod
     def _send(self, segments: list[Segment]) -> None:
-        """Brings segments where they belong, and tells the account."""
+        """Brings segments where they belong, and reports them to the account keeper."""
 
     @abstractmethod
     def _drop(self, unwanted: Callable[[str, SegmentName], bool]) -> list[Delivered]:
@@ -225,9 +227,9 @@ class SegmentedStore(ABC):
 
     def _bounded(self, segment: Segment) -> Segment:
         """The segment, with its rows only while those at hand are few."""
-        at_hand = sum(its.rows_bytes for its in (*self._pending, segment))
+        at_hand = sum(other.rows_bytes for other in (*self._pending, segment))
         return segment if at_hand <= _AT_HAND_BYTES else replace(segment, rows=None, rows_bytes=0)
 
-    def _writing(self) -> Any:
+    def _writing(self) -> AbstractContextManager[None]:
         what = f"steps of run {self.run_id}"
         return explained(what, f"Free space below {self.spool}, then: rl resume {self.run_id}.")
