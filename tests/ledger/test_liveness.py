@@ -14,8 +14,8 @@ from sqlalchemy import update
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.db.types import utc_now
-from alphaswarm_rl.ledger import Ledger, process
-from alphaswarm_rl.ledger.process import Holder, is_alive, process_start, this_process
+from alphaswarm_rl.ledger import Ledger, liveness
+from alphaswarm_rl.ledger.liveness import Holder, is_alive, process_start, this_process
 from alphaswarm_rl.ledger.tables import runs
 from tests.ledger.samples import new_run
 
@@ -110,7 +110,7 @@ def test_a_process_knows_itself_and_not_the_dead() -> None:
 
 
 def test_ps_tells_the_same_story_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(process, "_PROC", tmp_path)
+    monkeypatch.setattr(liveness, "_PROC", tmp_path)
     child = subprocess.Popen(["sleep", "600"])
     start = process_start(child.pid)
     assert start is not None

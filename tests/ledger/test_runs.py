@@ -12,7 +12,7 @@ from sqlalchemy.exc import StatementError
 from alphaswarm_rl.core.errors import LedgerError, RunError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger import FamilyCount, Ledger
-from alphaswarm_rl.ledger.process import this_process
+from alphaswarm_rl.ledger.liveness import this_process
 from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.settings import Settings
 from tests.ledger.samples import SampleSpec, new_run

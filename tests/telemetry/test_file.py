@@ -9,7 +9,7 @@ import pytest
 import alphaswarm_rl
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.settings import Settings
-from alphaswarm_rl.telemetry import telling
+from alphaswarm_rl.telemetry import exporting_logs
 from tests.runtime.conftest import tiny
 from tests.runtime.test_resume import halted_run
 from tests.telemetry.conftest import RANDOM, names, on
@@ -245,10 +245,10 @@ def test_what_the_package_logs_is_a_record_too(tmp_path, records):
 def test_what_is_logged_outside_of_runs_is_a_record_where_somebody_tells_it(tmp_path, records, caplog):
     log = logging.getLogger("alphaswarm_rl.models.registry")
     with caplog.at_level(logging.INFO, "alphaswarm_rl"):
-        with telling(Settings(home=tmp_path / "home")):
+        with exporting_logs(Settings(home=tmp_path / "home")):
             log.info("model 3: promote")
         assert not (tmp_path / "home").exists()
-        with telling(on(tmp_path / "home", logs={}, traces={})):
+        with exporting_logs(on(tmp_path / "home", logs={}, traces={})):
             log.info("model 4: promote")
         log.info("model 5: promote")
     assert [record["body"]["stringValue"] for record in records()] == ["model 4: promote"]

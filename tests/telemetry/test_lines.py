@@ -7,8 +7,7 @@ import multiprocessing
 import numpy as np
 import pytest
 
-from alphaswarm_rl.telemetry.lines import AppendedLines
-from alphaswarm_rl.telemetry.plain import plain
+from alphaswarm_rl.telemetry.exporters import AppendedLines, plain
 
 
 def _write(path, who):

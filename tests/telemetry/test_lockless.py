@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from alphaswarm_rl.telemetry import trouble
-from alphaswarm_rl.telemetry.lockless import LocklessHandler
 from alphaswarm_rl.telemetry.otel_logs import LogHandler
+from alphaswarm_rl.telemetry.trouble import LocklessHandler
 
 
 def older(self, record):

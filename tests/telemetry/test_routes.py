@@ -7,7 +7,7 @@ import pytest
 from alphaswarm_rl.core.errors import OptionError, TelemetryError
 from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.settings import Settings
-from alphaswarm_rl.telemetry.routes import SIGNALS, is_wanted, routes
+from alphaswarm_rl.telemetry.routes import SIGNALS, is_exporting, routes
 
 ALL = {"metrics.enable": True, "traces.enable": True, "logs.enable": True}
 
@@ -23,7 +23,7 @@ def shown(flags=(), environ=()):
 
 
 def test_nothing_goes_anywhere_unless_it_is_enabled():
-    assert not is_wanted(Settings(), {})
+    assert not is_exporting(Settings(), {})
     assert routes(Settings(), {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1"}).by_signal == {}
     assert list(routes(Settings(logs={"enable": True}), {}).by_signal) == ["logs"]
 
@@ -153,8 +153,8 @@ def test_a_password_in_an_address_is_not_shown():
 
 def test_the_standards_off_switch_turns_all_off():
     settings = load_settings(ALL, {})
-    assert is_wanted(settings, {})
-    assert not is_wanted(settings, {"OTEL_SDK_DISABLED": "true"})
+    assert is_exporting(settings, {})
+    assert not is_exporting(settings, {"OTEL_SDK_DISABLED": "true"})
     assert routes(settings, {"OTEL_SDK_DISABLED": "true"}).by_signal == {}
 
 

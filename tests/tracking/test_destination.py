@@ -6,7 +6,7 @@ from alphaswarm_rl.core.errors import MissingExtra, TrackingError
 from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.tracking import destination as module
-from alphaswarm_rl.tracking.destination import Destination, refuse_model_name, run_name, shown, wanted
+from alphaswarm_rl.tracking.destination import Destination, refuse_model_name, resolve_destination, run_name, shown
 from alphaswarm_rl.tracking.local_tracker import folder_name
 
 VENDOR = {
@@ -21,7 +21,7 @@ BEGAN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 def asked(environ=VENDOR, experiment=None, **store):
-    return wanted(Settings(store=store), experiment=experiment, environ=environ)
+    return resolve_destination(Settings(store=store), experiment=experiment, environ=environ)
 
 
 def test_plain_files_are_the_default_and_vendors_variables_do_not_matter_then():
@@ -46,7 +46,9 @@ def test_flag_variable_and_file_count_as_set(tmp_path):
     path.write_text("store: {tracking_uri: 'http://file:1'}\n")
     environ = {"RL_STORE_BACKEND": "mlflow", **VENDOR}
     settings = load_settings({"store.experimentName": "flag"}, environ, path)
-    assert wanted(settings, experiment=None, environ=environ) == Destination("mlflow", "flag", "http://file:1")
+    assert resolve_destination(settings, experiment=None, environ=environ) == Destination(
+        "mlflow", "flag", "http://file:1"
+    )
 
 
 def test_the_name_of_a_run():

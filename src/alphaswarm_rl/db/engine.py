@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
@@ -107,7 +107,7 @@ def _sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url.set(database=str(path)), connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
+    def prepare(connection: sqlite3.Connection, _record: object) -> None:
         # pysqlite opens transactions behind our back unless told not to; `begin` below does it.
         connection.isolation_level = None
         connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
@@ -149,9 +149,7 @@ def _usable_file(url: URL) -> Path:
     return path
 
 
-def _switch_to_wal(connection: Any, path: Path) -> None:
-    import sqlite3
-
+def _switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
     # The switch itself ignores the busy timeout, so processes that start together on a new file must take turns here.
     deadline = time.monotonic() + BUSY_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
@@ -54,20 +52,20 @@ def explained(error: DBAPIError, url: URL) -> LedgerError | None:
     if known is None:
         return None
     why, remedy = known
-    said = redact(" ".join(str(error.orig).split()))
-    return LedgerError(f"the database {redact(url.render_as_string(hide_password=True))}", f"{why} ({said})", remedy)
+    message = redact(" ".join(str(error.orig).split()))
+    return LedgerError(f"the database {redact(url.render_as_string(hide_password=True))}", f"{why} ({message})", remedy)
 
 
 def _reason(error: DBAPIError) -> tuple[str, str] | None:
-    orig: Any = error.orig
+    orig = error.orig
     name = getattr(orig, "sqlite_errorname", None)
     if name is not None:
         return _by_prefix(_SQLITE, name)
     state = getattr(orig, "sqlstate", None)
     if state is not None:
         return _by_prefix(_POSTGRES, state)
-    said = str(orig)
-    state = next((state for words, state in _REFUSALS.items() if "FATAL:" in said and words in said), None)
+    message = str(orig)
+    state = next((state for words, state in _REFUSALS.items() if "FATAL:" in message and words in message), None)
     if state is not None:
         return _by_prefix(_POSTGRES, state)
     # psycopg knows no state when the server was never reached, or went away without a word.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Double
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -44,7 +44,7 @@ class Number(TypeDecorator[float]):
     impl = Double
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> float | None:
+    def process_bind_param(self, value: SupportsFloat | None, dialect: Dialect) -> float | None:
         """Takes NumPy's numbers too."""
         if value is None:
             return None
@@ -58,7 +58,7 @@ class Whole(TypeDecorator[int]):
     impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
+    def process_bind_param(self, value: SupportsIndex | None, dialect: Dialect) -> int | None:
         """Refuses what is not a whole number."""
         return None if value is None else operator.index(value)
 
@@ -77,12 +77,12 @@ class Json(TypeDecorator[Any]):
 
         return dialect.type_descriptor(JSONB(none_as_null=True))
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+    def process_bind_param(self, value: object, dialect: Dialect) -> object:
         """PostgreSQL refuses a document with NaN, SQLite would give back something that is not JSON."""
         return finite(value)
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> object:
     """`value` as plain JSON types, with null for every float that is not finite."""
     if isinstance(value, dict):
         return {str(key): finite(item) for key, item in value.items()}

@@ -1,13 +1,13 @@
 """The ledger: what was run, by whom, from which immutable version of which spec."""
 
-from alphaswarm_rl.ledger.families import FamilyCount
+from alphaswarm_rl.core.types import EvaluationPhase
 from alphaswarm_rl.ledger.ledger import Ledger
-from alphaswarm_rl.ledger.results import EvaluationPhase
 from alphaswarm_rl.ledger.rows import (
     ComponentRow,
     EpisodeRow,
     EvaluationRow,
     EventRow,
+    FamilyCount,
     HaltLogRow,
     HaltRow,
     RunRow,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from sqlalchemy import Connection, Engine, delete, select, update
 
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.db.engine import lock_table, read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import ComponentRow
@@ -16,7 +16,7 @@ from alphaswarm_rl.ledger.tables import components
 _OURS = ("id", "fingerprint", "created_at", "updated_at")
 
 
-def sync(engine: Engine, rows: Iterable[Mapping[str, Any]], fingerprint: str) -> bool:
+def sync(engine: Engine, rows: Iterable[JsonMapping], fingerprint: str) -> bool:
     """Replaces the mirror unless it has this fingerprint already; returns whether it wrote.
 
     Args:
@@ -26,7 +26,7 @@ def sync(engine: Engine, rows: Iterable[Mapping[str, Any]], fingerprint: str) ->
     """
     if stored_fingerprint(engine) == fingerprint:
         return False
-    wanted = {(row["rl_kind"], row["alias"]): checked(components, row, fixed=_OURS) for row in rows}
+    current = {(row["rl_kind"], row["alias"]): checked(components, row, fixed=_OURS) for row in rows}
     with write(engine) as connection:
         lock_table(connection, components.name)
         if _fingerprint(connection) == fingerprint:
@@ -34,9 +34,9 @@ def sync(engine: Engine, rows: Iterable[Mapping[str, Any]], fingerprint: str) ->
         now = utc_now()
         key = (components.c.rl_kind, components.c.alias)
         known = {(row.rl_kind, row.alias): row.id for row in connection.execute(select(*key, components.c.id))}
-        stale = [known[name] for name in known.keys() - wanted.keys()]
+        stale = [known[name] for name in known.keys() - current.keys()]
         connection.execute(delete(components).where(components.c.id.in_(stale)))
-        for name, row in wanted.items():
+        for name, row in current.items():
             values = {**row, "fingerprint": fingerprint, "updated_at": now}
             if name in known:
                 connection.execute(update(components).where(components.c.id == known[name]).values(values))

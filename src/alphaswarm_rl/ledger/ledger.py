@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Self
-
-from sqlalchemy import Engine
+from typing import Self
 
 from alphaswarm_rl.core.errors import RunError
-from alphaswarm_rl.db.engine import damage, open_engine, read
+from alphaswarm_rl.core.types import EvaluationPhase, JsonMapping, JsonObject
+from alphaswarm_rl.db.database import Database, open_ready
+from alphaswarm_rl.db.engine import damage, read
 from alphaswarm_rl.db.schema import LEDGER
-from alphaswarm_rl.ledger import components, events, families, halts, liveness, refs, results, runs, specs
-from alphaswarm_rl.ledger.families import FamilyCount
-from alphaswarm_rl.ledger.results import EvaluationPhase
+from alphaswarm_rl.ledger import components, halts, liveness, refs, results, runs, specs
 from alphaswarm_rl.ledger.rows import (
     ComponentRow,
     EpisodeRow,
     EvaluationRow,
     EventRow,
+    FamilyCount,
     HaltLogRow,
     HaltRow,
     RefRow,
@@ -32,14 +31,11 @@ from alphaswarm_rl.options import load_settings
 from alphaswarm_rl.settings import Settings
 
 
-class Ledger:
+class Ledger(Database):
     """Specs, versions, runs and what they brought, in one database. Safe to use from several threads.
 
     Every method is one transaction of its own, and an error of the database is an error here.
     """
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
 
     @classmethod
     def open(cls, settings: Settings | None = None) -> Self:
@@ -51,24 +47,8 @@ class Ledger:
         Raises:
             LedgerError: The database cannot be used, or needs another version of the package.
         """
-        where = load_settings({}, os.environ) if settings is None else settings
-        engine = open_engine(where.database_url)
-        try:
-            LEDGER.ensure_ready(engine)
-        except BaseException:
-            engine.dispose()
-            raise
-        return cls(engine)
-
-    def close(self) -> None:
-        """Gives the connections back."""
-        self.engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        resolved = load_settings({}, os.environ) if settings is None else settings
+        return cls(open_ready(resolved.database_url, LEDGER))
 
     def damage(self) -> str | None:
         """What the database itself finds wrong with its file; None where it finds nothing."""
@@ -95,20 +75,20 @@ class Ledger:
         with read(self.engine) as connection:
             return specs.version(connection, version_id)
 
-    def pinned_data(self) -> list[dict[str, Any]]:
+    def pinned_data(self) -> list[JsonObject]:
         """The data pipelines that stored versions name, as they name them, the oldest version first."""
-        return refs.pinned_data(self.engine)
+        return specs.pinned_data(self.engine)
 
     # Runs.
 
-    def create_run(self, *, version_id: str, target: str, seed: int, **columns: Any) -> RunRow:
+    def create_run(self, *, version_id: str, target: str, seed: int, **columns: object) -> RunRow:
         """Opens a run that this process holds, with status `running`.
 
         Args:
             version_id: The version that is run; spec id, hashes and family come from it unless given.
             target: The verb: train, evaluate or replay.
             seed: The run's seed.
-            **columns: Any other column of the row; its `id` too, if the caller has made one.
+            **columns: object other column of the row; its `id` too, if the caller has made one.
         """
         return runs.create(self.engine, version_id=version_id, target=target, seed=seed, **columns)
 
@@ -130,11 +110,11 @@ class Ledger:
 
     def runs_by_spec_hash(self) -> dict[str, list[str]]:
         """The ids of the runs of each spec hash, the oldest first, without removed ones."""
-        return refs.runs_by_spec_hash(self.engine)
+        return runs.runs_by_spec_hash(self.engine)
 
     def count_family(self, family: str) -> FamilyCount:
         """How many training runs a family has, removed ones included, and of how many different specs."""
-        return families.count(self.engine, family)
+        return runs.count_family(self.engine, family)
 
     def children(self, run_id: str) -> list[RunRow]:
         """The runs whose parent is this one, the oldest first."""
@@ -144,11 +124,11 @@ class Ledger:
         """The runs that judged a policy by a checkpoint below that folder, whoever their parent is."""
         return runs.standing_on(self.engine, folder)
 
-    def update_run(self, run_id: str, **columns: Any) -> None:
+    def update_run(self, run_id: str, **columns: object) -> None:
         """Sets columns of a run; not its status, its identity or its holder."""
         runs.change(self.engine, run_id, **columns)
 
-    def finish_run(self, run_id: str, status: str, **columns: Any) -> RunRow:
+    def finish_run(self, run_id: str, status: str, **columns: object) -> RunRow:
         """Closes a run that this process holds; a RunError when it has ended already or another process holds it."""
         return runs.finish(self.engine, run_id, status, **columns)
 
@@ -170,21 +150,21 @@ class Ledger:
 
     # Events.
 
-    def append_event(self, run_id: str, seq: int, stage: str, ts: datetime, payload: Mapping[str, Any]) -> None:
+    def append_event(self, run_id: str, seq: int, stage: str, ts: datetime, payload: JsonMapping) -> None:
         """Stores one event."""
-        events.append(self.engine, run_id, seq, stage, ts, payload)
+        results.add_event(self.engine, run_id, seq, stage, ts, payload)
 
     def next_seq(self, run_id: str) -> int:
         """The number of the run's next event, from 1."""
-        return events.next_seq(self.engine, run_id)
+        return results.next_seq(self.engine, run_id)
 
     def events(self, run_id: str, after: int = 0, limit: int | None = None) -> list[EventRow]:
         """The run's events behind number `after`."""
-        return events.listed(self.engine, run_id, after=after, limit=limit)
+        return results.list_events(self.engine, run_id, after=after, limit=limit)
 
     # Episodes and evaluations.
 
-    def add_episodes(self, run_id: str, rows: Iterable[Mapping[str, Any]]) -> int:
+    def add_episodes(self, run_id: str, rows: Iterable[JsonMapping]) -> int:
         """Stores a batch of episodes (the columns but `run_id`) and returns its size."""
         return results.add_episodes(self.engine, run_id, rows)
 
@@ -215,7 +195,7 @@ class Ledger:
         episodes: int,
         deterministic: bool,
         started_at: datetime,
-        **columns: Any,
+        **columns: object,
     ) -> EvaluationRow:
         """Stores one evaluation; `ended_at` is now unless given."""
         return results.add_evaluation(
@@ -246,8 +226,8 @@ class Ledger:
 
     # Where recorded steps lie.
 
-    def add_refs(self, segments: Iterable[Mapping[str, Any]]) -> None:
-        """Stores which files of recorded steps are in their tables; to be told of one again changes nothing.
+    def add_refs(self, segments: Iterable[JsonMapping]) -> None:
+        """Stores which files of recorded steps are in their tables; one that is stored already changes nothing.
 
         A file takes the place of those whose segments it holds all, and one whose segments another holds adds nothing.
 
@@ -296,7 +276,7 @@ class Ledger:
 
     # The mirror of the catalogue.
 
-    def sync_components(self, rows: Iterable[Mapping[str, Any]], fingerprint: str) -> bool:
+    def sync_components(self, rows: Iterable[JsonMapping], fingerprint: str) -> bool:
         """Replaces the mirror unless it has this fingerprint; returns whether it wrote."""
         return components.sync(self.engine, rows, fingerprint)
 

@@ -1,14 +1,21 @@
-"""Finds runs whose process died, so that a look at the ledger tells the truth."""
+"""Which runs live: who holds one, and whether that process still runs, so that a look at the ledger tells the truth.
+
+A holder is a host, a process id, and the moment that process began, because ids are used again.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from pathlib import Path
 
 from sqlalchemy import Engine, RowMapping, select, update
 
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.db.engine import read, write
-from alphaswarm_rl.ledger.process import Holder, is_alive
 from alphaswarm_rl.ledger.statements import database_now
 from alphaswarm_rl.ledger.tables import runs
 
@@ -17,6 +24,19 @@ LIVE = ("pending", "running")
 SILENCE = timedelta(seconds=30)
 
 _SIGNS = (runs.c.id, runs.c.host, runs.c.pid, runs.c.process_start, runs.c.heartbeat_at)
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """One process on one host, distinct from any other that ever had its id."""
+
+    host: str
+    pid: int
+    process_start: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
 
 
 def reconcile(engine: Engine) -> list[str]:
@@ -32,7 +52,7 @@ def reconcile(engine: Engine) -> list[str]:
         for row in dead:
             # Every sign is compared again: meanwhile somebody may have resumed the run, or its process spoken.
             unchanged = [column == row[column.name] for column in _SIGNS]
-            values: dict[str, Any] = {"status": "interrupted", "ended_at": runs.c.heartbeat_at}
+            values: JsonObject = {"status": "interrupted", "ended_at": runs.c.heartbeat_at}
             done = connection.execute(update(runs).where(*unchanged, runs.c.status.in_(LIVE)).values(values))
             if done.rowcount:
                 marked.append(str(row["id"]))
@@ -45,3 +65,66 @@ def _is_dead(row: RowMapping, now: datetime) -> bool:
         silent: timedelta = now - row["heartbeat_at"]
         return silent > SILENCE
     return not alive
+
+
+def this_process() -> Holder:
+    """The process that asks."""
+    pid = os.getpid()
+    start = process_start(pid)
+    assert start is not None, "the process that asks is alive"
+    return Holder(socket.gethostname(), pid, start)
+
+
+def is_alive(holder: Holder) -> bool | None:
+    """Whether the holder still runs, or None when that cannot be seen from this process."""
+    if holder.host != socket.gethostname():
+        return None
+    if _PROC.joinpath("self").exists():
+        boot, space, _ = (*holder.process_start.split("/"), "", "")[:3]
+        # Two containers may share a host name and a kernel, and still not see each other's processes.
+        if boot == _boot_id() and space != _pid_namespace():
+            return None
+    return process_start(holder.pid) == holder.process_start
+
+
+def process_start(pid: int) -> str | None:
+    """A text that no two processes of one id share, or None when the process is gone or a zombie."""
+    if _PROC.joinpath("self").exists():
+        return _start_on_linux(pid)
+    return _start_by_ps(pid)
+
+
+def _start_on_linux(pid: int) -> str | None:
+    try:
+        stat = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field is the command in brackets and may hold blanks and brackets itself.
+    fields = stat.rpartition(")")[2].split()
+    state, ticks = fields[0], fields[19]
+    if state in "ZXx":
+        return None
+    return f"{_boot_id()}/{_pid_namespace()}/{ticks}"
+
+
+def _start_by_ps(pid: int) -> str | None:
+    answer = subprocess.run(  # noqa: S603
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
+    )
+    state, _, start = answer.stdout.strip().partition(" ")
+    if answer.returncode != 0 or state.startswith("Z"):
+        return None
+    return " ".join(start.split())
+
+
+def _boot_id() -> str:
+    # Start times count from boot, so the same number may come again after the next one.
+    return _PROC.joinpath("sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _pid_namespace() -> str:
+    return str(_PROC.joinpath("self/ns/pid").readlink())

@@ -1,21 +1,18 @@
-"""Where the steps of a run lie: one row for each file of recorded steps that is in its table.
-
-And what else the lake asks: which runs share a spec, and which data is pinned.
-"""
+"""Where the steps of a run lie: one row for each file of recorded steps that is in its table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from sqlalchemy import Connection, Engine, Table, and_, bindparam, delete, select
 
 from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import RefRow
 from alphaswarm_rl.ledger.statements import new_id
-from alphaswarm_rl.ledger.tables import equity_curve_refs, runs, trajectory_refs, versions
+from alphaswarm_rl.ledger.tables import equity_curve_refs, runs, trajectory_refs
 
 EQUITY = "equity_curves"
 
@@ -23,8 +20,8 @@ _TABLES = (trajectory_refs, equity_curve_refs)
 _FIELDS = {table: [column.name for column in table.c if column.name not in ("id", "created_at")] for table in _TABLES}
 
 
-def add(engine: Engine, segments: Iterable[Mapping[str, Any]]) -> None:
-    """Stores refs in one transaction; to be told of a file again changes nothing.
+def add(engine: Engine, segments: Iterable[JsonMapping]) -> None:
+    """Stores refs in one transaction; one that is stored already changes nothing.
 
     A file takes the place of those whose segments it holds all, and one whose segments another holds adds nothing.
 
@@ -35,11 +32,11 @@ def add(engine: Engine, segments: Iterable[Mapping[str, Any]]) -> None:
     Raises:
         RunError: The ledger does not know the run.
     """
-    told = [(_table_of(segment), _ref(segment)) for segment in segments]
-    if told:
+    found = [(_table_of(segment), _ref(segment)) for segment in segments]
+    if found:
         with write(engine) as connection:
-            _lock_runs(connection, {ref.run_id for _, ref in told})
-            for table, ref in told:
+            _lock_runs(connection, {ref.run_id for _, ref in found})
+            for table, ref in found:
                 _put(connection, table, ref)
 
 
@@ -74,33 +71,16 @@ def drop(engine: Engine, run_id: str, *, unwanted: Callable[[RefRow], bool] | No
     return count
 
 
-def runs_by_spec_hash(engine: Engine) -> dict[str, list[str]]:
-    """The ids of the runs of each spec hash, the oldest first, without removed ones."""
-    kept = select(runs.c.spec_hash, runs.c.id).where(runs.c.removed_at.is_(None))
-    found: dict[str, list[str]] = {}
-    with read(engine) as connection:
-        for spec_hash, run_id in connection.execute(kept.order_by(runs.c.created_at, runs.c.id)):
-            found.setdefault(spec_hash, []).append(run_id)
-    return found
-
-
-def pinned_data(engine: Engine) -> list[dict[str, Any]]:
-    """The data pipelines of the versions that have one, the oldest version first."""
-    statement = select(versions.c.payload["data_pipeline"]).order_by(versions.c.created_at, versions.c.id)
-    with read(engine) as connection:
-        return [found for found in connection.execute(statement).scalars() if found is not None]
-
-
-def _table_of(segment: Mapping[str, Any]) -> Table:
+def _table_of(segment: JsonMapping) -> Table:
     return equity_curve_refs if segment["kind"] == EQUITY else trajectory_refs
 
 
-def _ref(segment: Mapping[str, Any]) -> RefRow:
+def _ref(segment: JsonMapping) -> RefRow:
     return RefRow(**{name: value for name, value in segment.items() if name != "kind"})
 
 
 def _lock_runs(connection: Connection, run_ids: set[str]) -> None:
-    # Two processes may be told of one file at once, and then neither would see the row of the other.
+    # Two processes may add one file at once, and then neither would see the row of the other.
     statement = select(runs.c.id).where(runs.c.id.in_(run_ids)).order_by(runs.c.id).with_for_update(key_share=True)
     unknown = sorted(run_ids - set(connection.execute(statement).scalars()))
     if unknown:

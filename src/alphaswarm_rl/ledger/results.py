@@ -1,22 +1,46 @@
-"""What a run brought: its episodes and its evaluations."""
+"""What a run brought: its events, its episodes and its evaluations.
+
+Events are numbered, so that a reader can go on where it stopped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Engine, and_, delete, select
+from sqlalchemy import Engine, and_, delete, func, select
 
-from alphaswarm_rl.core.types import EvaluationPhase
+from alphaswarm_rl.core.types import EvaluationPhase, JsonMapping, JsonObject
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
-from alphaswarm_rl.ledger.rows import EpisodeRow, EvaluationRow
+from alphaswarm_rl.ledger.rows import EpisodeRow, EvaluationRow, EventRow
 from alphaswarm_rl.ledger.statements import checked, new_id
-from alphaswarm_rl.ledger.tables import episodes, equity_curve_refs, evaluations, trajectory_refs
+from alphaswarm_rl.ledger.tables import episodes, equity_curve_refs, evaluations, events, trajectory_refs
 
 
-def add_episodes(engine: Engine, run_id: str, rows: Iterable[Mapping[str, Any]]) -> int:
+def add_event(engine: Engine, run_id: str, seq: int, stage: str, ts: datetime, payload: JsonMapping) -> None:
+    """Stores one event; a number that is taken already is an error."""
+    values = {"run_id": run_id, "seq": seq, "stage": stage, "ts": ts, "payload": dict(payload)}
+    with write(engine) as connection:
+        connection.execute(events.insert().values(values))
+
+
+def next_seq(engine: Engine, run_id: str) -> int:
+    """The number after the run's last event; 1 when it has none."""
+    last = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.run_id == run_id)
+    with read(engine) as connection:
+        newest: int = connection.execute(last).scalar_one()
+    return newest + 1
+
+
+def list_events(engine: Engine, run_id: str, *, after: int, limit: int | None) -> list[EventRow]:
+    """The run's events behind number `after`, in order."""
+    statement = select(events).where(events.c.run_id == run_id, events.c.seq > after).order_by(events.c.seq)
+    with read(engine) as connection:
+        return [EventRow.of(row) for row in connection.execute(statement.limit(limit)).mappings()]
+
+
+def add_episodes(engine: Engine, run_id: str, rows: Iterable[JsonMapping]) -> int:
     """Stores a batch of episodes in one transaction and returns how many rows it was.
 
     Args:
@@ -50,7 +74,7 @@ def add_evaluation(
     episodes: int,
     deterministic: bool,
     started_at: datetime,
-    **columns: Any,
+    **columns: object,
 ) -> EvaluationRow:
     """Stores one evaluation; it ended now unless `ended_at` says otherwise."""
     values = {
@@ -100,7 +124,7 @@ def drop_beyond(engine: Engine, run_id: str, timesteps: int, *, judged_too: bool
     return dropped
 
 
-def _episode(run_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
+def _episode(run_id: str, row: JsonMapping) -> JsonObject:
     given = checked(episodes, row, fixed=("run_id",))
     # One batch is one statement, so every row has to name the same columns.
     optional = {"last_episode": given.get("episode"), "count": 1, "env_idx": None}

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
-from sqlalchemy import RowMapping
-
-
-@dataclass(frozen=True)
-class Row:
-    """The base of every row."""
-
-    @classmethod
-    def of(cls, mapping: RowMapping | Mapping[str, Any]) -> Self:
-        """The row from a database answer that has (at least) its columns."""
-        return cls(**{field.name: mapping[field.name] for field in fields(cls)})
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row ready for JSON: times as ISO 8601 in UTC."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
+from alphaswarm_rl.db.database import Row
 
 
 @dataclass(frozen=True)
@@ -233,3 +217,18 @@ class HaltLogRow(Row):
     reason: str
     actor: str
     at: datetime
+
+
+@dataclass(frozen=True)
+class FamilyCount:
+    """How often a family was trained.
+
+    Attributes:
+        family: The slug.
+        runs: Its training runs, however they ended; those whose files were removed too.
+        specs: How many different things they computed: an `exec_hash` counts once.
+    """
+
+    family: str
+    runs: int
+    specs: int

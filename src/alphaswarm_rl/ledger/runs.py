@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, update
 
 from alphaswarm_rl.core.errors import RunError, nearest
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import specs
-from alphaswarm_rl.ledger.liveness import LIVE, reconcile
-from alphaswarm_rl.ledger.process import Holder, this_process
-from alphaswarm_rl.ledger.rows import RunRow
+from alphaswarm_rl.ledger.liveness import LIVE, Holder, reconcile, this_process
+from alphaswarm_rl.ledger.rows import FamilyCount, RunRow
 from alphaswarm_rl.ledger.statements import checked, database_now, nearest_id, new_id
 from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.ledger.tables import specs as specs_table
@@ -28,7 +27,7 @@ _HOLDER = ("host", "pid", "process_start", "heartbeat_at")
 _IDENTITY = ("id", "spec_id", "version_id", "spec_hash", "created_at")
 
 
-def create(engine: Engine, *, version_id: str, target: str, seed: int, **columns: Any) -> RunRow:
+def create(engine: Engine, *, version_id: str, target: str, seed: int, **columns: object) -> RunRow:
     """Opens a run that this process holds; what the version knows (spec, hashes, family) need not be given."""
     given = checked(runs, columns, fixed=(*_HOLDER, "created_at", "ended_at", "removed_at"))
     with write(engine) as connection:
@@ -117,7 +116,27 @@ def standing_on(engine: Engine, folder: str) -> list[RunRow]:
         return [RunRow.of(row) for row in connection.execute(statement).mappings()]
 
 
-def change(engine: Engine, run_id: str, **columns: Any) -> None:
+def runs_by_spec_hash(engine: Engine) -> dict[str, list[str]]:
+    """The ids of the runs of each spec hash, the oldest first, without removed ones."""
+    kept = select(runs.c.spec_hash, runs.c.id).where(runs.c.removed_at.is_(None))
+    found: dict[str, list[str]] = {}
+    with read(engine) as connection:
+        for spec_hash, run_id in connection.execute(kept.order_by(runs.c.created_at, runs.c.id)):
+            found.setdefault(spec_hash, []).append(run_id)
+    return found
+
+
+def count_family(engine: Engine, family: str) -> FamilyCount:
+    """The training runs of a family, which is all that was trained under one slug; an unknown one has none."""
+    statement = select(func.count(), func.count(runs.c.exec_hash.distinct())).where(
+        runs.c.family == family, runs.c.target == "train"
+    )
+    with read(engine) as connection:
+        total, different = connection.execute(statement).one()
+    return FamilyCount(family, total, different)
+
+
+def change(engine: Engine, run_id: str, **columns: object) -> None:
     """Sets columns of a run; its state changes by `finish` and `claim` alone."""
     values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))
     with write(engine) as connection:
@@ -130,7 +149,7 @@ def heartbeat(engine: Engine, run_id: str) -> None:
     """Says that this process still works on the run; one that was only silent for long gets its state back."""
     with write(engine) as connection:
         now = database_now(connection)
-        alive: dict[str, Any] = {"heartbeat_at": now}
+        alive: JsonObject = {"heartbeat_at": now}
         running = update(runs).where(_is_ours(run_id), runs.c.status.in_(LIVE)).values(alive)
         if connection.execute(running).rowcount:
             return
@@ -140,7 +159,7 @@ def heartbeat(engine: Engine, run_id: str) -> None:
             raise _not_ours(_by_id(connection, run_id))
 
 
-def finish(engine: Engine, run_id: str, status: str, **columns: Any) -> RunRow:
+def finish(engine: Engine, run_id: str, status: str, **columns: object) -> RunRow:
     """Closes a run that this process holds."""
     if status not in ENDED:
         raise ValueError(f"a run ends as one of {', '.join(ENDED)}, not as {status!r}")
@@ -160,7 +179,7 @@ def claim(engine: Engine, run_id: str) -> RunRow:
     """Takes an ended run over to resume it; of two processes that try at once exactly one succeeds."""
     reconcile(engine)
     with write(engine) as connection:
-        values: dict[str, Any] = {
+        values: JsonObject = {
             **_held(connection),
             "status": "running",
             "resumed": runs.c.resumed + 1,
@@ -201,7 +220,7 @@ def _unknown(connection: Connection, ref: str) -> RunError:
     return RunError(f"the run {ref!r}", "the ledger has none with this id", nearest_id(ref, ids))
 
 
-def _held(connection: Connection) -> dict[str, Any]:
+def _held(connection: Connection) -> JsonObject:
     me = this_process()
     now = database_now(connection)
     return {"host": me.host, "pid": me.pid, "process_start": me.process_start, "heartbeat_at": now}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from sqlalchemy import Connection, Engine, func, select, update
 
 from alphaswarm_rl.core.errors import LedgerError, nearest
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import tables
@@ -49,7 +50,7 @@ class PersistableSpec(Protocol):
     def component_versions(self) -> dict[str, int]:
         """The `rl_version` of every component it uses, by "kind:alias"."""
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> JsonObject:
         """Every field with its value, as JSON."""
 
     def to_yaml(self) -> str:
@@ -113,6 +114,15 @@ def ids_of(connection: Connection, slug: str, project_id: str | None = None) -> 
         slugs = [row.slug for row in connection.execute(anywhere)]
         raise LedgerError(f"the spec {slug!r}", "the ledger has none with this slug", nearest(slug, slugs))
     return found
+
+
+def pinned_data(engine: Engine) -> list[JsonObject]:
+    """The data pipelines of the versions that have one, the oldest version first."""
+    statement = select(tables.versions.c.payload["data_pipeline"]).order_by(
+        tables.versions.c.created_at, tables.versions.c.id
+    )
+    with read(engine) as connection:
+        return [found for found in connection.execute(statement).scalars() if found is not None]
 
 
 def _version_by_hash(connection: Connection, project_id: str, spec: PersistableSpec) -> VersionRow | None:
@@ -183,7 +193,7 @@ def _next_version(
     return version(connection, version_id)
 
 
-def _presentation(spec: PersistableSpec) -> dict[str, Any]:
+def _presentation(spec: PersistableSpec) -> JsonObject:
     return {
         "name": spec.name,
         "kind": spec.kind,

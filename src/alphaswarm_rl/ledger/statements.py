@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sqlalchemy import Connection, Table, func, select
 
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.db.types import utc_now
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def new_id() -> str:
     return str(uuid4())
 
 
-def checked(table: Table, columns: Mapping[str, Any], *, fixed: Collection[str] = ()) -> dict[str, Any]:
+def checked(table: Table, columns: JsonMapping, *, fixed: Collection[str] = ()) -> JsonObject:
     """`columns` as a dictionary, after a look that each is one of the table's and not one of the `fixed`.
 
     Raises:
@@ -36,12 +37,12 @@ def checked(table: Table, columns: Mapping[str, Any], *, fixed: Collection[str] 
     return dict(columns)
 
 
-def nearest_id(wanted: str, newest_first: Sequence[str]) -> str:
-    """A sentence that proposes the id most like `wanted`, or names the newest ones."""
+def nearest_id(ref: str, newest_first: Sequence[str]) -> str:
+    """A sentence that proposes the id most like `ref`, or names the newest ones."""
     if not newest_first:
         return "There are none yet."
     # A list of forty ids helps nobody; a typing mistake is told apart from an id of another ledger.
-    close = get_close_matches(wanted.lower(), newest_first[:1000], n=1, cutoff=0.8)
+    close = get_close_matches(ref.lower(), newest_first[:1000], n=1, cutoff=0.8)
     return f"Did you mean {close[0]!r}?" if close else f"The newest are {', '.join(newest_first[:3])}."
 
 

@@ -10,7 +10,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    MetaData,
     String,
     Table,
     Text,
@@ -18,17 +17,10 @@ from sqlalchemy import (
     text,
 )
 
+from alphaswarm_rl.db.database import new_metadata
 from alphaswarm_rl.db.types import Json, Number, UtcTime, Whole
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-    }
-)
+metadata = new_metadata()
 
 
 def _id(name: str = "id") -> Column[str]:

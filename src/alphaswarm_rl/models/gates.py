@@ -114,10 +114,11 @@ def gates_of(name: str) -> dict[str, Gate]:
     """
     if name not in _profiles:
         raise ModelError(f"profile {name!r}", "there is no such profile of gates", nearest(name, _profiles))
-    for wanted in _profiles[name]:
-        if wanted not in _gates:
-            raise ModelError(f"gate {wanted!r} of profile {name!r}", "there is no such gate", nearest(wanted, _gates))
-    return {wanted: _gates[wanted] for wanted in _profiles[name]}
+    for gate_name in _profiles[name]:
+        if gate_name not in _gates:
+            what = f"gate {gate_name!r} of profile {name!r}"
+            raise ModelError(what, "there is no such gate", nearest(gate_name, _gates))
+    return {gate_name: _gates[gate_name] for gate_name in _profiles[name]}
 
 
 def judge(name: str, evidence: Evidence) -> tuple[Verdict, ...]:

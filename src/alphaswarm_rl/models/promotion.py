@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
 from sqlalchemy import Connection, Engine, select, update
 
@@ -22,7 +21,7 @@ from alphaswarm_rl.models.places import (
     put_away,
     succession,
 )
-from alphaswarm_rl.models.rows import ModelRow, PromotionRow, Scope, Status
+from alphaswarm_rl.models.rows import STATUSES, ModelRow, PromotionRow, Scope, Status
 from alphaswarm_rl.models.tables import models
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_.-]{0,59}")
@@ -43,15 +42,15 @@ def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, al
         why: The reason.
         alias: A further alias for it.
     """
-    _refuse_unsaid(who, why)
-    if to not in get_args(Status):
-        raise ModelError(f"status {to!r}", "there is no such place", f"Give {', '.join(get_args(Status))}.")
+    _refuse_empty(who, why)
+    if to not in STATUSES:
+        raise ModelError(f"status {to!r}", "there is no such place", f"Give {', '.join(STATUSES)}.")
     if alias is not None:
         _refuse_alias(alias)
     with read(engine) as connection:
-        wanted = queries.get(connection, model_id)
-    if to == "production" or (wanted.archived and to != "archived"):
-        _verify(wanted)
+        candidate = queries.get(connection, model_id)
+    if to == "production" or (candidate.archived and to != "archived"):
+        _verify(candidate)
     with write(engine) as connection:
         lock_table(connection, models.name)
         model = queries.get(connection, model_id)
@@ -60,16 +59,23 @@ def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, al
         if to == "archived":
             _refuse_archiving(model, alias)
             return put_away(connection, model, who=who, because=why, action="promote")
-        if to == "production":
-            _refuse_unvalidated(connection, model)
-            _step_down(connection, model.scope, who=who, why=f"model {model_id} takes its place: {why}", but=model_id)
-        elif model.deployment_status == "production":
-            drop_aliases(connection, model_id, only=CHAMPION)
-        action = "alias" if model.deployment_status == to else "promote"
-        names = [CHAMPION] if to == "production" and action == "promote" else []
-        if alias is not None and alias not in names:
-            names.append(alias)
-        return _named(connection, model, to, names, who, why, action)
+        return _give_place(connection, model, to, alias, who=who, why=why)
+
+
+def _give_place(
+    connection: Connection, model: ModelRow, to: Status, alias: str | None, *, who: str, why: str
+) -> PromotionRow:
+    """Moves a model to staging or production, with the aliases that it has there."""
+    if to == "production":
+        _refuse_unvalidated(connection, model)
+        _step_down(connection, model.scope, who=who, why=f"model {model.id} takes its place: {why}", but=model.id)
+    elif model.deployment_status == "production":
+        drop_aliases(connection, model.id, only=CHAMPION)
+    action = "alias" if model.deployment_status == to else "promote"
+    names = [CHAMPION] if to == "production" and action == "promote" else []
+    if alias is not None and alias not in names:
+        names.append(alias)
+    return _named(connection, model, to, names, who, why, action)
 
 
 def rollback(engine: Engine, where: Scope | str, *, who: str, why: str) -> PromotionRow:
@@ -83,7 +89,7 @@ def rollback(engine: Engine, where: Scope | str, *, who: str, why: str) -> Promo
         who: Who wants it.
         why: The reason.
     """
-    _refuse_unsaid(who, why)
+    _refuse_empty(who, why)
     with read(engine) as connection:
         scope = where if isinstance(where, Scope) else queries.by_alias(connection, where, None).scope
         present, before = _last_two(connection, scope)
@@ -93,15 +99,15 @@ def rollback(engine: Engine, where: Scope | str, *, who: str, why: str) -> Promo
         if [model.id for model in _last_two(connection, scope)] != [present.id, before.id]:
             raise ModelError(f"the rollback of scope {scope}", "somebody promoted meanwhile", "Look, and try again.")
         _refuse_unvalidated(connection, before)
-        others = [alias for alias in aliases_of_production(connection, present.id) if alias != CHAMPION]
+        names = [alias for alias in aliases_of_production(connection, present.id) if alias != CHAMPION]
         back_to = f"back to model {before.id}: {why}"
         move(connection, present, "staging", who=who, why=back_to, alias=None, action="step_down")
-        return _named(connection, before, "production", [CHAMPION, *others], who, why, "rollback")
+        return _named(connection, before, "production", [CHAMPION, *names], who, why, "rollback")
 
 
 def set_alias(engine: Engine, model_id: int, alias: str, *, who: str, why: str) -> PromotionRow:
     """Gives a model an alias; the model of the scope that had it loses it."""
-    _refuse_unsaid(who, why)
+    _refuse_empty(who, why)
     _refuse_alias(alias)
     with write(engine) as connection:
         lock_table(connection, models.name)
@@ -116,7 +122,7 @@ def set_alias(engine: Engine, model_id: int, alias: str, *, who: str, why: str) 
 
 def protect(engine: Engine, model_id: int, on: bool, *, who: str, why: str) -> PromotionRow:
     """Keeps a model from retention, or gives it free again."""
-    _refuse_unsaid(who, why)
+    _refuse_empty(who, why)
     with write(engine) as connection:
         lock_table(connection, models.name)
         model = queries.get(connection, model_id)
@@ -132,9 +138,9 @@ def _named(
     for alias in names:
         point_alias(connection, alias, model, to)
     row = move(connection, model, to, who=who, why=why, alias=names[0] if names else None, action=action)
-    there = queries.get(connection, model.id)
+    moved = queries.get(connection, model.id)
     for alias in names[1:]:
-        move(connection, there, to, who=who, why=why, alias=alias, action="alias")
+        move(connection, moved, to, who=who, why=why, alias=alias, action="alias")
     return row
 
 
@@ -193,7 +199,7 @@ def _refuse_archiving(model: ModelRow, alias: str | None) -> None:
         )
 
 
-def _refuse_unsaid(who: str, why: str) -> None:
+def _refuse_empty(who: str, why: str) -> None:
     for name, value in (("who", who), ("reason", why)):
         if not value.strip():
             raise ModelError(f"the {name} of a promotion", "it is empty", "Say it: it is kept for good.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, not_, or_, select
 
@@ -42,8 +42,8 @@ def find(connection: Connection, sha256: str) -> ModelRow | None:
 
 def at(connection: Connection, path: Path) -> list[ModelRow]:
     """The models that are not archived whose file is that one, or lies below it; the oldest first."""
-    there = or_(models.c.model_path == str(path.resolve()), is_below(path))
-    return rows(connection, select(models).where(NOT_ARCHIVED, there).order_by(models.c.id))
+    at_path = or_(models.c.model_path == str(path.resolve()), is_below(path))
+    return rows(connection, select(models).where(NOT_ARCHIVED, at_path).order_by(models.c.id))
 
 
 def is_below(root: Path) -> ColumnElement[bool]:
@@ -82,56 +82,69 @@ def of_scope(scope: Scope) -> ColumnElement[bool]:
     return and_(*(column.is_not_distinct_from(value) for column, value in zip(_SCOPE, values, strict=True)))
 
 
-def conditions(
-    *,
-    validated: bool | None = None,
-    env_id: str | None = None,
-    algorithm: str | None = None,
-    tag: str | None = None,
-    min_mean_reward: float | None = None,
-    scope: Scope | None = None,
-    archived: bool = False,
-) -> list[ColumnElement[bool]]:
-    """What a model must be; what is None is not asked."""
-    asked: list[ColumnElement[bool]] = []
-    if validated is not None:
-        asked.append(passed_latest() if validated else not_(passed_latest()))
-    if env_id is not None:
-        asked.append(models.c.env_id == env_id)
-    if algorithm is not None:
-        asked.append(models.c.algorithm == algorithm)
-    if tag is not None:
-        asked.append(_tagged(tag))
-    if min_mean_reward is not None:
-        asked.append(models.c.mean_reward >= min_mean_reward)
-    if scope is not None:
-        asked.append(of_scope(scope))
-    if not archived:
-        asked.append(NOT_ARCHIVED)
-    return asked
+class Conditions(TypedDict, total=False):
+    """What a model must be; what is left out, or None, is not conditions.
+
+    Attributes:
+        validated: Only those whose newest validation passed, or only the others.
+        env_id: Only of that environment.
+        algorithm: Only of that agent.
+        tag: Only with that tag.
+        min_mean_reward: Only with that mean reward or more.
+        scope: Only of that scope.
+        archived: Whether archived ones are taken too.
+    """
+
+    validated: bool | None
+    env_id: str | None
+    algorithm: str | None
+    tag: str | None
+    min_mean_reward: float | None
+    scope: Scope | None
+    archived: bool
 
 
-def listed(connection: Connection, asked: Sequence[ColumnElement[bool]], limit: int | None) -> list[ModelRow]:
+def clauses(**conditions: Unpack[Conditions]) -> list[ColumnElement[bool]]:
+    """The conditions in SQL."""
+    found: list[ColumnElement[bool]] = []
+    if (validated := conditions.get("validated")) is not None:
+        found.append(passed_latest() if validated else not_(passed_latest()))
+    if (env_id := conditions.get("env_id")) is not None:
+        found.append(models.c.env_id == env_id)
+    if (algorithm := conditions.get("algorithm")) is not None:
+        found.append(models.c.algorithm == algorithm)
+    if (tag := conditions.get("tag")) is not None:
+        found.append(_tagged(tag))
+    if (least := conditions.get("min_mean_reward")) is not None:
+        found.append(models.c.mean_reward >= least)
+    if (scope := conditions.get("scope")) is not None:
+        found.append(of_scope(scope))
+    if not conditions.get("archived", False):
+        found.append(NOT_ARCHIVED)
+    return found
+
+
+def listed(connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int | None) -> list[ModelRow]:
     """Models, the best first."""
-    statement = select(models).where(*asked).order_by(*BEST_FIRST)
+    statement = select(models).where(*conditions).order_by(*BEST_FIRST)
     return rows(connection, statement if limit is None else statement.limit(limit))
 
 
-def best(connection: Connection, asked: Sequence[ColumnElement[bool]]) -> ModelRow | None:
+def best(connection: Connection, conditions: Sequence[ColumnElement[bool]]) -> ModelRow | None:
     """The best of these models; those of more than one scope are not compared but a ModelError."""
-    found = scopes(connection, asked)
+    found = scopes(connection, conditions)
     if len(found) > 1:
         raise ModelError(
             "the best model",
             f"models of {len(found)} scopes would be compared: {', '.join(map(str, found[:10]))}",
             "Name one scope: --scope SCOPE.",
         )
-    return next(iter(listed(connection, asked, 1)), None)
+    return next(iter(listed(connection, conditions, 1)), None)
 
 
-def scopes(connection: Connection, asked: Sequence[ColumnElement[bool]] = ()) -> list[Scope]:
+def scopes(connection: Connection, conditions: Sequence[ColumnElement[bool]] = ()) -> list[Scope]:
     """The scopes of these models, or of all."""
-    rows = connection.execute(select(*_SCOPE).where(*asked).distinct())
+    rows = connection.execute(select(*_SCOPE).where(*conditions).distinct())
     return sorted((Scope(*row) for row in rows), key=lambda scope: (scope.env_id, scope.short))
 
 

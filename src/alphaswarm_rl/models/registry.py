@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, Unpack
 
 from sqlalchemy import Engine, inspect
 
 from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.db.database import Database, open_ready
 from alphaswarm_rl.db.engine import lock_table, open_engine, read, write
 from alphaswarm_rl.db.schema import LEDGER, REGISTRY
 from alphaswarm_rl.models import places, promotion, queries, records, retention, validation
 from alphaswarm_rl.models.gates import Limits, gates_of
+from alphaswarm_rl.models.queries import Conditions
 from alphaswarm_rl.models.rows import (
     EvaluationRow,
     ModelRow,
@@ -39,7 +41,7 @@ Scopes: TypeAlias = list[Scope]
 Names: TypeAlias = list[str]
 
 
-class ModelRegistry:
+class ModelRegistry(Database):
     """Trained models: where they came from, whether they passed, and which one is live.
 
     Safe to use from several threads and processes. Every method is one transaction of its own.
@@ -51,7 +53,7 @@ class ModelRegistry:
     """
 
     def __init__(self, engine: Engine, limits: Limits, profile: str) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.limits = limits
         self.profile = profile
 
@@ -69,32 +71,15 @@ class ModelRegistry:
         """
         if not make:
             _refuse_absent(settings)
-        engine = open_engine(settings.registry_url)
-        try:
-            if settings.registry_url == settings.database_url:
-                # The ledger takes an empty database only: its tables come first.
-                LEDGER.ensure_ready(engine)
-            REGISTRY.ensure_ready(engine)
-        except BaseException:
-            engine.dispose()
-            raise
+        # In a database that both share the ledger's tables come first: it takes an empty database only.
+        schemas = (LEDGER, REGISTRY) if settings.registry_url == settings.database_url else (REGISTRY,)
         limits = Limits(
             min_reward=settings.registry.min_reward,
             min_episodes=settings.registry.min_episodes,
             max_dispersion=settings.gates.max_dispersion,
             confidence=CONFIDENCE,
         )
-        return cls(engine, limits, settings.gates.profile)
-
-    def close(self) -> None:
-        """Gives the connections back."""
-        self.engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return cls(open_ready(settings.registry_url, *schemas), limits, settings.gates.profile)
 
     # Writing.
 
@@ -165,41 +150,15 @@ class ModelRegistry:
         with read(self.engine) as connection:
             return queries.at(connection, path)
 
-    def list(
-        self,
-        *,
-        validated: bool | None = None,
-        top_n: int | None = None,
-        env_id: str | None = None,
-        algorithm: str | None = None,
-        tag: str | None = None,
-        min_mean_reward: float | None = None,
-        scope: Scope | None = None,
-        archived: bool = False,
-    ) -> Models:
+    def list(self, *, top_n: int | None = None, **conditions: Unpack[Conditions]) -> Models:
         """Models by lower bound, of equal ones the newest first; those without one last, by mean reward.
 
         Args:
-            validated: Only those whose newest validation passed, or only the others.
             top_n: At most that many.
-            env_id: Only of that environment.
-            algorithm: Only of that agent.
-            tag: Only with that tag.
-            min_mean_reward: Only with that mean reward or more.
-            scope: Only of that scope.
-            archived: Whether archived ones are listed too.
+            **conditions: What a model must be, see `Conditions`.
         """
-        asked = queries.conditions(
-            validated=validated,
-            env_id=env_id,
-            algorithm=algorithm,
-            tag=tag,
-            min_mean_reward=min_mean_reward,
-            scope=scope,
-            archived=archived,
-        )
         with read(self.engine) as connection:
-            return queries.listed(connection, asked, top_n)
+            return queries.listed(connection, queries.clauses(**conditions), top_n)
 
     def best(
         self,
@@ -214,9 +173,9 @@ class ModelRegistry:
         Raises:
             ModelError: No scope is given, and such models are of more than one.
         """
-        asked = queries.conditions(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
         with read(self.engine) as connection:
-            return queries.best(connection, asked)
+            conditions = queries.clauses(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
+            return queries.best(connection, conditions)
 
     def scopes(self) -> Scopes:
         """The scopes of all models."""
@@ -366,6 +325,6 @@ def _refuse_absent(settings: Settings) -> None:
 def _logged(row: PromotionRow) -> PromotionRow:
     moved = f"{row.from_status} -> {row.to_status}"
     # Telemetry sends it as an event with its facts.
-    told = {"event": f"model.{row.action}", "facts": row.as_dict()}
-    _log.info("model %d: %s (%s) by %s: %s", row.model_id, row.action, moved, row.who, row.why, extra=told)
+    extra = {"event": f"model.{row.action}", "facts": row.as_dict()}
+    _log.info("model %d: %s (%s) by %s: %s", row.model_id, row.action, moved, row.who, row.why, extra=extra)
     return row

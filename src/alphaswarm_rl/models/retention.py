@@ -22,14 +22,14 @@ _DAY = 86_400
 def held(engine: Engine, root: Path) -> set[Path]:
     """Files below a folder that must stay: of models that were evaluated, protected, aliased, deployed or parents."""
     children = models.alias()
-    wanted = or_(
+    in_use = or_(
         exists().where(evaluations.c.model_id == models.c.id),
         models.c.protected.is_(True),
         exists().where(aliases.c.model_id == models.c.id),
         models.c.deployment_status == "production",
         exists().where(children.c.parent_model_id == models.c.id, children.c.deployment_status != "archived"),
     )
-    statement = select(models.c.model_path).where(queries.NOT_ARCHIVED, queries.is_below(root), wanted)
+    statement = select(models.c.model_path).where(queries.NOT_ARCHIVED, queries.is_below(root), in_use)
     with read(engine) as connection:
         return {Path(path) for path in connection.execute(statement).scalars()}
 
@@ -37,15 +37,15 @@ def held(engine: Engine, root: Path) -> set[Path]:
 def in_use(engine: Engine, paths: Collection[Path]) -> dict[Path, str]:
     """Those of some files and folders that hold a model which must stay when the others go, and why it must."""
     with read(engine) as connection:
-        there = _there(connection)
+        existing = _existing(connection)
         below = {path: [model.id for model in queries.at(connection, path)] for path in paths}
         used: dict[Path, str] = {}
         while True:
             # A folder that stays keeps all its models, and these their parents in other folders.
-            going = {path: its for path, its in below.items() if path not in used}
-            why = needed(connection, there, {model_id for its in going.values() for model_id in its})
-            found = {path: [model_id for model_id in its if model_id in why] for path, its in going.items()}
-            more = {path: f"model {its[0]} of it {why[its[0]]}" for path, its in found.items() if its}
+            going = {path: ids for path, ids in below.items() if path not in used}
+            why = needed(connection, existing, {model_id for ids in going.values() for model_id in ids})
+            found = {path: [model_id for model_id in ids if model_id in why] for path, ids in going.items()}
+            more = {path: f"model {ids[0]} of it {why[ids[0]]}" for path, ids in found.items() if ids}
             if not more:
                 return used
             used |= more
@@ -65,30 +65,41 @@ def release(engine: Engine, paths: Mapping[Path, str], *, force: bool) -> list[P
     with write(engine) as connection:
         lock_table(connection, models.name)
         going = {model.id: (model, why) for path, why in paths.items() for model in queries.at(connection, path)}
-        staying = {} if force else needed(connection, _there(connection), going)
+        staying = {} if force else needed(connection, _existing(connection), going)
         if staying:
-            said = ", ".join(f"model {model_id} {why}" for model_id, why in staying.items())
-            raise ModelError("this removal", said, "Nothing was removed. See: rl models list.")
+            reasons = ", ".join(f"model {model_id} {why}" for model_id, why in staying.items())
+            raise ModelError("this removal", reasons, "Nothing was removed. See: rl models list.")
         return [put_away(connection, model, who="registry", because=why) for model, why in going.values()]
 
 
-def needed(connection: Connection, there: Sequence[ModelRow], going: Collection[int]) -> dict[int, str]:
+def needed(connection: Connection, existing: Sequence[ModelRow], going: Collection[int]) -> dict[int, str]:
     """Those of the models that would go which must stay, and why: the one rule of what is counted on.
 
     Args:
         connection: The transaction.
-        there: Every model that is not archived.
+        existing: Every model that is not archived.
         going: Ids of the models that would go.
     """
+    why = _counted_on(connection, [model for model in existing if model.id in going])
+    # A model that stays keeps its parent, which keeps its own.
+    parents = {model.id: model.parent_model_id for model in existing}
+    for model_id in [model.id for model in existing if model.id not in going or model.id in why]:
+        child, parent = model_id, parents[model_id]
+        while parent is not None and parent in going and parent not in why:
+            why[parent] = f"is the parent of model {child}"
+            child, parent = parent, parents[parent]
+    return why
+
+
+def _counted_on(connection: Connection, going: Sequence[ModelRow]) -> dict[int, str]:
+    """Those of some models that must stay for their own sake, and why."""
     aliased = set(connection.execute(select(aliases.c.model_id)).scalars())
     returned_to: set[int] = set()
-    for scope in {model.scope for model in there if model.id in going}:
+    for scope in {model.scope for model in going}:
         line = [model.id for model in succession(connection, scope) if not model.archived]
         returned_to |= set(line[-2:])
     why: dict[int, str] = {}
-    for model in there:
-        if model.id not in going:
-            continue
+    for model in going:
         if model.deployment_status == "production":
             why[model.id] = "is in production"
         elif model.protected:
@@ -97,13 +108,6 @@ def needed(connection: Connection, there: Sequence[ModelRow], going: Collection[
             why[model.id] = "has an alias"
         elif model.id in returned_to:
             why[model.id] = "is what a rollback returns to"
-    # A model that stays keeps its parent, which keeps its own.
-    parents = {model.id: model.parent_model_id for model in there}
-    for model_id in [model.id for model in there if model.id not in going or model.id in why]:
-        child, parent = model_id, parents[model_id]
-        while parent is not None and parent in going and parent not in why:
-            why[parent] = f"is the parent of model {child}"
-            child, parent = parent, parents[parent]
     return why
 
 
@@ -142,25 +146,24 @@ def _plan(
         if value is not None and value < 1:
             raise ModelError(f"{name} {value}", "it is below 1", "Give 1 or more, or nothing.")
     passed = set(connection.execute(select(models.c.id).where(queries.passed_latest())).scalars())
+    # By scope, in the order of their best. Those that passed come first: how high others score says nothing as long as
+    # the gates do not believe it.
     by_scope: dict[Scope, list[ModelRow]] = {}
-    # Those that passed come first: how high others score says nothing as long as the gates do not believe it.
-    for model in sorted(_there(connection), key=lambda model: model.id not in passed):
+    for model in sorted(_existing(connection), key=lambda model: model.id not in passed):
         by_scope.setdefault(model.scope, []).append(model)
-    everything = [model for its in by_scope.values() for model in its]
     going: dict[int, ModelRow] = {}
-    for models_of_scope in by_scope.values():
-        for rank, model in enumerate(models_of_scope, start=1):
-            why = _why(model, rank, keep_top_n, max_age_days)
-            is_best = rank == 1 and model.id in passed
-            if why is not None and not is_best and model.run_id not in spared:
-                going[model.id] = replace(model, archived_because=why)
-    staying = needed(connection, everything, going)
-    return [going[model.id] for model in everything if model.id in going and model.id not in staying]
+    for rank, model in (ranked for group in by_scope.values() for ranked in enumerate(group, start=1)):
+        why = _why(model, rank, keep_top_n, max_age_days)
+        is_best = rank == 1 and model.id in passed
+        if why is not None and not is_best and model.run_id not in spared:
+            going[model.id] = replace(model, archived_because=why)
+    staying = needed(connection, [model for group in by_scope.values() for model in group], going)
+    return [model for model_id, model in going.items() if model_id not in staying]
 
 
-def _there(connection: Connection) -> list[ModelRow]:
+def _existing(connection: Connection) -> list[ModelRow]:
     """Every model that is not archived, the best first."""
-    return queries.listed(connection, queries.conditions(), None)
+    return queries.listed(connection, queries.clauses(), None)
 
 
 def _why(model: ModelRow, rank: int, keep_top_n: int | None, max_age_days: float | None) -> str | None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from sqlalchemy import RowMapping
+
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.db.database import Row
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.run_listener import Checkpoint
@@ -81,7 +84,7 @@ class NewModel:
     scope: Scope
     total_timesteps: int | None
     sha256: str | None
-    hyperparams: Mapping[str, Any]
+    hyperparams: JsonMapping
     git_commit: str | None = None
     run_id: str | None = None
     spec_hash: str | None = None
@@ -129,7 +132,7 @@ class NewEvaluation:
     returns: Sequence[float] | None
     source: Source
     run_id: str | None = None
-    metrics: Mapping[str, Any] = field(default_factory=dict)
+    metrics: JsonMapping = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -152,28 +155,15 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Row:
-    """The base of every stored row: a dataclass with its table's columns."""
+class _TupleRow(Row):
+    """A row whose lists are tuples."""
 
     @classmethod
-    def of(cls, mapping: RowMapping | Mapping[str, Any]) -> Self:
-        """The row from a database answer that has (at least) its columns; lists are tuples in it."""
-        values = {column.name: mapping[column.name] for column in fields(cls)}
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row ready for JSON: times as ISO 8601 in UTC."""
-        return {name: _plain(value) for name, value in vars(self).items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Verdict):
-        return dict(vars(value))
-    if isinstance(value, Mapping):
-        return dict(value)
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    def of(cls, mapping: RowMapping | JsonMapping) -> Self:
+        """The row from a database answer that has (at least) its columns."""
+        return super().of(
+            {str(name): tuple(value) if isinstance(value, list) else value for name, value in mapping.items()}
+        )
 
 
 @dataclass(frozen=True)
@@ -189,7 +179,7 @@ class ModelRow(Row):
     mean_reward: float | None
     std_reward: float | None
     mean_episode_length: float | None
-    hyperparams: Mapping[str, Any]
+    hyperparams: JsonMapping
     git_commit: str | None
     validated: bool
     run_id: str | None
@@ -211,7 +201,7 @@ class ModelRow(Row):
     archived_because: str | None
 
     @classmethod
-    def from_columns(cls, columns: Sequence[Any]) -> Self:
+    def from_columns(cls, columns: Sequence[object]) -> Self:
         """The row from all columns in the table's order; whoever wrote by the original ones may have left some null."""
         row = object.__new__(cls)
         # The constructor of a frozen class takes almost as long as the database, which shows in ten thousand rows.
@@ -246,7 +236,7 @@ _COLUMNS = tuple(column.name for column in fields(ModelRow))
 
 
 @lru_cache(maxsize=1024)
-def _parameters(text: str | None) -> Mapping[str, Any]:
+def _parameters(text: str | None) -> JsonMapping:
     """The parameters of an agent; what others wrote and is no JSON object is given as text."""
     try:
         found = json.loads(text or "{}")
@@ -262,7 +252,7 @@ def _tags(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class EvaluationRow(Row):
+class EvaluationRow(_TupleRow):
     """One evaluation of a model."""
 
     id: int
@@ -281,11 +271,11 @@ class EvaluationRow(Row):
     returns: tuple[float | None, ...] | None
     source: Source
     run_id: str | None
-    metrics: dict[str, Any]
+    metrics: JsonObject
 
 
 @dataclass(frozen=True)
-class ValidationRow(Row):
+class ValidationRow(_TupleRow):
     """What the gates of a profile said of a model, what they saw, and the limits that they were given.
 
     `evaluation_id` is the newest evaluation that they saw; None where there was none.
@@ -297,8 +287,8 @@ class ValidationRow(Row):
     profile: str
     passed: bool
     checks: tuple[Verdict, ...]
-    evidence: dict[str, Any]
-    limits: dict[str, Any]
+    evidence: JsonObject
+    limits: JsonObject
     evaluation_id: int | None
 
 

@@ -16,7 +16,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    MetaData,
     Table,
     Text,
     false,
@@ -24,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from alphaswarm_rl.db.database import new_metadata
 from alphaswarm_rl.db.types import Json, Number, UtcTime, Whole, finite
 
 
@@ -53,22 +53,14 @@ class JsonText(TypeDecorator[Any]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: object, dialect: Dialect) -> str | None:
         """Writes the document without blanks, floats that are not finite as null."""
         if value is None:
             return None
         return json.dumps(finite(value), ensure_ascii=False, separators=(",", ":"), sort_keys=isinstance(value, dict))
 
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-    }
-)
+metadata = new_metadata()
 
 
 def _id() -> Column[int]:

@@ -62,17 +62,17 @@ def validate(
 def _known(
     engine: Engine, model_id: int, evaluation: NewEvaluation | None
 ) -> tuple[list[EvaluationRow], ModelRow, list[EvaluationRow]]:
-    """The evaluations that are there, and the model and its evaluations as they are with the new one."""
+    """The stored evaluations, and the model and its evaluations as they are with the new one."""
     if evaluation is None:
         with read(engine) as connection:
-            there = evaluations_of(connection, model_id)
-            return there, queries.get(connection, model_id), there
+            existing = evaluations_of(connection, model_id)
+            return existing, queries.get(connection, model_id), existing
     # The database itself says how the rows will be; nobody else sees them yet.
     with write(engine) as connection:
-        there = evaluations_of(connection, model_id)
+        existing = evaluations_of(connection, model_id)
         with connection.begin_nested() as attempt:
             add_evaluation(connection, model_id, evaluation)
-            found = there, queries.get(connection, model_id), evaluations_of(connection, model_id)
+            found = existing, queries.get(connection, model_id), evaluations_of(connection, model_id)
             attempt.rollback()
     return found
 

@@ -30,7 +30,7 @@ from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.runtime.model_runs import delete_released
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import load_spec
-from alphaswarm_rl.telemetry.telling import telling
+from alphaswarm_rl.telemetry.log_export import exporting_logs
 
 _log = logging.getLogger(__name__)
 
@@ -265,7 +265,7 @@ def prune_models(settings: Settings, request: PruneModels) -> Pruning:
 @contextmanager
 def _registry(settings: Settings) -> Iterator[ModelRegistry]:
     """The registry, which must be there, while telemetry hears what happens to it."""
-    with telling(settings), ModelRegistry.open(settings, make=False) as registry:
+    with exporting_logs(settings), ModelRegistry.open(settings, make=False) as registry:
         yield registry
 
 

@@ -18,7 +18,7 @@ from alphaswarm_rl.core.types import Array, Batch, JsonObject
 from alphaswarm_rl.envs.base import WatchedEnv
 from alphaswarm_rl.inference.policy_plan import env_id_of, scope_of
 from alphaswarm_rl.runtime import events
-from alphaswarm_rl.telemetry import is_wanted
+from alphaswarm_rl.telemetry import is_exporting
 
 if TYPE_CHECKING:
     from alphaswarm_rl.runtime.run import Run
@@ -44,7 +44,7 @@ def open_listeners(run: Run) -> Iterator[tuple[RunListener, ...]]:
 def _enabled_listeners(run: Run) -> Iterator[RunListener]:
     """One after the other: each is closed even when the next cannot be opened. Telemetry is first and closes last."""
     spec, settings = run.spec, run.settings
-    if is_wanted(settings, os.environ):
+    if is_exporting(settings, os.environ):
         from alphaswarm_rl.telemetry.listener import TelemetryListener
 
         yield TelemetryListener(

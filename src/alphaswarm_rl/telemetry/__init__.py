@@ -3,7 +3,7 @@
 What is named here is light; whoever needs a `Telemetry` imports `telemetry.session`, and OpenTelemetry with it.
 """
 
-from alphaswarm_rl.telemetry.routes import is_wanted
-from alphaswarm_rl.telemetry.telling import telling
+from alphaswarm_rl.telemetry.log_export import exporting_logs
+from alphaswarm_rl.telemetry.routes import is_exporting
 
-__all__ = ["is_wanted", "telling"]
+__all__ = ["exporting_logs", "is_exporting"]

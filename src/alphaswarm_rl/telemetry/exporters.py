@@ -1,18 +1,32 @@
-"""The exporters of metrics and traces; headers, certificates, compression, timeouts they read from OTEL_* themselves.
+"""How metrics and traces leave: to a file, over OTLP, or on a page that Prometheus scrapes.
 
-Those of logs are in `otel_logs`, beside everything else that knows that unstable part of OpenTelemetry.
+Headers, certificates, compression and timeouts the exporters read from OTEL_* themselves. Those of logs are in
+`otel_logs`, beside everything else that knows that unstable part of OpenTelemetry.
 """
 
 from __future__ import annotations
 
+import errno
+import io
+import json
+import math
 import os
 import random
 import sys
-from typing import Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from alphaswarm_rl.core.errors import require
-from alphaswarm_rl.telemetry.lines import appended_lines
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.telemetry.routes import Route
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from requests import Session
+
+#: A value as OpenTelemetry takes it.
+Attribute = str | bool | int | float
 
 #: Modules that draw how long to wait before they try again.
 _DRAWERS = ("opentelemetry.exporter.otlp.common.http", "opentelemetry.exporter.otlp.proto.grpc.exporter")
@@ -26,19 +40,19 @@ _OTLP = {
 }
 
 
-def metric_exporter(route: Route) -> Any:
+def metric_exporter(route: Route) -> MetricExporter:
     """What takes metrics to a file or over OTLP."""
     if route.exporter == "otlp":
-        return otlp_exporter(route, *_OTLP["metrics", route.protocol])
+        return cast("MetricExporter", otlp_exporter(route, *_OTLP["metrics", route.protocol]))
     from opentelemetry.exporter.otlp.json.file.metric_exporter import FileMetricExporter
 
     return FileMetricExporter(stream=appended_lines(route.path))
 
 
-def span_exporter(route: Route) -> Any:
+def span_exporter(route: Route) -> SpanExporter:
     """What takes spans to a file or over OTLP."""
     if route.exporter == "otlp":
-        return otlp_exporter(route, *_OTLP["traces", route.protocol])
+        return cast("SpanExporter", otlp_exporter(route, *_OTLP["traces", route.protocol]))
     from opentelemetry.exporter.otlp.json.file.trace_exporter import FileSpanExporter
 
     return FileSpanExporter(stream=appended_lines(route.path))
@@ -59,13 +73,91 @@ def _has_certificate() -> bool:
     return any(name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("CERTIFICATE") for name in os.environ)
 
 
-def _session() -> Any:
+def _session() -> Session:
     """A session in which the exporter's certificate counts: requests would take REQUESTS_CA_BUNDLE before it."""
     from requests import Session
 
     class CertifiedSession(Session):
-        def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
+        def merge_environment_settings(self, url, proxies, stream, verify, cert):  # type: ignore[no-untyped-def]
             """As always, but the session's own certificate is first."""
             return super().merge_environment_settings(url, proxies, stream, verify or self.verify, cert)
 
     return CertifiedSession()
+
+
+class Page:
+    """A page with the newest value of every metric.
+
+    Args:
+        route: Where it is served.
+
+    Raises:
+        OSError: The port is taken.
+    """
+
+    def __init__(self, route: Route) -> None:
+        client = require("prometheus_client", extra="otel")
+        prometheus = require("opentelemetry.exporter.prometheus", extra="otel")
+        registry = client.CollectorRegistry()
+        self._server, self._thread = client.start_http_server(route.port, route.host, registry)
+        #: What collects for the page.
+        self.reader = prometheus.PrometheusMetricReader(registry=registry, scope_info_enabled=False)
+        self.address = f"http://{route.host}:{self._server.server_port}/metrics"
+
+    def close(self) -> None:
+        """Serves no longer."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def appended_lines(path: Path) -> IO[str]:
+    """The file at that path as a stream."""
+    return cast(IO[str], AppendedLines(path))
+
+
+class AppendedLines(io.TextIOBase):
+    """Appends each text in one piece, so that lines of runs side by side do not mix.
+
+    The file is opened for each: it may be moved away or removed meanwhile.
+
+    Args:
+        path: The file; its folder is made.
+
+    Raises:
+        OSError: It cannot be written to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self.write("")
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Appends a text, whole or with an error."""
+        data = text.encode()
+        with self._path.open("ab", buffering=0) as file:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+        return len(text)
+
+
+def plain(attributes: JsonMapping) -> dict[str, Attribute]:
+    """Texts, truth values and numbers as they are, a list or mapping as JSON; what is None is left out.
+
+    A number that is not finite is a text: JSON has none.
+    """
+    return {name: _plain(value) for name, value in attributes.items() if value is not None}
+
+
+def _plain(value: object) -> Attribute:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, str | bool | int | float):
+        return value
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return _plain(value.item())  # a number of NumPy or torch
+    return json.dumps(value, default=str) if isinstance(value, list | tuple | dict) else str(value)

@@ -159,7 +159,7 @@ class TelemetryListener(RunListener):
         try:
             call()
         except Exception as error:  # noqa: BLE001  (whatever it is, the run is worth more)
-            self._telemetry.trouble.tell(f"{type(error).__name__}: {error}")
+            self._telemetry.trouble.warn(f"{type(error).__name__}: {error}")
 
 
 class StepTelemetry:

@@ -11,6 +11,9 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from alphaswarm_rl.settings import MetricsSettings
 
+#: Attributes of one value, by name.
+Labels = tuple[tuple[str, str], ...]
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -68,7 +71,7 @@ class Board:
 
     def __init__(self, meter: Meter, settings: MetricsSettings, attributes: Mapping[str, str]) -> None:
         self._attributes = attributes
-        self._cells: dict[str, dict[tuple[tuple[str, str], ...], Observation]] = {}
+        self._cells: dict[str, dict[Labels, Observation]] = {}
         for metric in METRICS:
             if metric.track is None or getattr(settings, metric.track):
                 cells = self._cells[metric.name] = {}
@@ -95,5 +98,5 @@ class Board:
                 self.set(LOSS, value, phase="train", loss=name)
 
 
-def _reader(cells: Mapping[Any, Observation]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+def _reader(cells: Mapping[Labels, Observation]) -> Callable[[CallbackOptions], Iterable[Observation]]:
     return lambda _: list(cells.values())

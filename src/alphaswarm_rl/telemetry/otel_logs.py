@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 from opentelemetry._logs import SeverityNumber
@@ -12,11 +12,10 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 
-from alphaswarm_rl.telemetry.exporters import otlp_exporter
-from alphaswarm_rl.telemetry.lines import appended_lines
-from alphaswarm_rl.telemetry.lockless import LocklessHandler
-from alphaswarm_rl.telemetry.plain import plain
+from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.telemetry.exporters import appended_lines, otlp_exporter, plain
 from alphaswarm_rl.telemetry.routes import Route
+from alphaswarm_rl.telemetry.trouble import LocklessHandler
 
 _OTLP = {
     "http": ("opentelemetry.exporter.otlp.proto.http._log_exporter", "OTLPLogExporter"),
@@ -49,7 +48,7 @@ class Logs:
         self._logger = self._provider.get_logger("alphaswarm_rl")
 
     def emit(
-        self, body: str, level: int, attributes: Mapping[str, Any], *, name: str | None = None, ns: int | None = None
+        self, body: str, level: int, attributes: JsonMapping, *, name: str | None = None, ns: int | None = None
     ) -> None:
         """Sends one record, unless it is below the level.
 
@@ -89,7 +88,7 @@ class LogHandler(LocklessHandler):
         without: Names of loggers whose records come another way.
     """
 
-    def __init__(self, logs: Logs, attributes: Mapping[str, Any], without: Collection[str]) -> None:
+    def __init__(self, logs: Logs, attributes: JsonMapping, without: Collection[str]) -> None:
         super().__init__(logs.level)
         self._logs = logs
         self._attributes = attributes

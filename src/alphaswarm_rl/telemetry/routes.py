@@ -1,6 +1,6 @@
 """Where each signal goes: from the settings, and from the variables that OpenTelemetry's standard names.
 
-A variable that is set for other programs is never an error: what cannot be used of it is told in a notice.
+A variable that is set for other programs is never an error: what cannot be used of it is named in a notice.
 """
 
 from __future__ import annotations
@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from alphaswarm_rl.core.errors import TelemetryError
 from alphaswarm_rl.db.redaction import redact
-from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.settings import LogsSettings, MetricsSettings, Settings, TracesSettings
 
 Signal = Literal["metrics", "traces", "logs"]
 Exporter = Literal["file", "otlp", "prometheus"]
 Protocol = Literal["grpc", "http"]
 
+#: The settings of a signal.
+Section = MetricsSettings | TracesSettings | LogsSettings
 SIGNALS: tuple[Signal, ...] = ("metrics", "traces", "logs")
 
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -64,7 +66,7 @@ class Routes:
     notices: tuple[str, ...] = ()
 
 
-def is_wanted(settings: Settings, environ: Mapping[str, str]) -> bool:
+def is_exporting(settings: Settings, environ: Mapping[str, str]) -> bool:
     """Whether anything is exported at all."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
@@ -80,25 +82,27 @@ def routes(settings: Settings, environ: Mapping[str, str]) -> Routes:
     """
     found: dict[Signal, Route] = {}
     notices: list[str] = []
-    for signal in SIGNALS:
-        section: Any = getattr(settings, signal)
-        if section.enable and section.exporter != "none" and is_wanted(settings, environ):
+    sections: dict[Signal, Section] = {"metrics": settings.metrics, "traces": settings.traces, "logs": settings.logs}
+    for signal, section in sections.items():
+        if section.enable and section.exporter != "none" and is_exporting(settings, environ):
             found[signal] = _route(signal, section, settings, environ, notices)
     return Routes(found, tuple(notices))
 
 
-def _route(signal: Signal, section: Any, settings: Settings, environ: Mapping[str, str], notices: list[str]) -> Route:
+def _route(
+    signal: Signal, section: Section, settings: Settings, environ: Mapping[str, str], notices: list[str]
+) -> Route:
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     known = {"file", "otlp", "none", *(["prometheus"] if signal == "metrics" else [])}
-    wanted = environ.get(variable, "").strip().lower()
-    if section.exporter is None and wanted and wanted not in known:
-        notices.append(f"ENV {variable}={wanted} is passed over: {signal} go to {', '.join(sorted(known))}")
+    requested = environ.get(variable, "").strip().lower()
+    if section.exporter is None and requested and requested not in known:
+        notices.append(f"ENV {variable}={requested} is passed over: {signal} go to {', '.join(sorted(known))}")
     protocol = _protocol(signal, settings, environ, notices)
     endpoint = _endpoint(signal, section, protocol, environ, notices)
-    exporter: Exporter = section.exporter or ("file" if endpoint is None else "otlp")
+    exporter = section.exporter or ("file" if endpoint is None else "otlp")
     if exporter == "file":
         return Route(signal, "file", path=settings.telemetry_path / f"{signal}.jsonl")
-    if exporter == "prometheus":
+    if exporter == "prometheus" and isinstance(section, MetricsSettings):
         return Route(signal, "prometheus", host=section.prometheus_host, port=_port(section, environ, notices))
     default = _DEFAULTS[protocol]
     return Route(signal, "otlp", protocol, endpoint or (_with_path(default, signal) if protocol == "http" else default))
@@ -107,21 +111,21 @@ def _route(signal: Signal, section: Any, settings: Settings, environ: Mapping[st
 def _protocol(signal: Signal, settings: Settings, environ: Mapping[str, str], notices: list[str]) -> Protocol:
     """The signal's own variable before the one for all; a setting of metrics before both."""
     variable = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL"
-    asked: Protocol | None = None
+    named: Protocol | None = None
     for name in (variable, _PROTOCOL):
         if word := environ.get(name, "").strip().lower():
             if word not in _PROTOCOLS:
                 notices.append(f"ENV {name}={word} is passed over: {signal} go by {' or '.join(sorted(_PROTOCOLS))}")
-            asked = asked or _PROTOCOLS.get(word)
+            named = named or _PROTOCOLS.get(word)
     set_by_us = "protocol" in settings.metrics.model_fields_set
     same_as_all = settings.metrics.protocol == _PROTOCOLS.get(environ.get(_PROTOCOL, "").strip().lower())
     if set_by_us and not same_as_all and (signal == "metrics" or not environ.get(variable)):
         return settings.metrics.protocol
-    return asked or settings.metrics.protocol
+    return named or settings.metrics.protocol
 
 
 def _endpoint(
-    signal: Signal, section: Any, protocol: Protocol, environ: Mapping[str, str], notices: list[str]
+    signal: Signal, section: Section, protocol: Protocol, environ: Mapping[str, str], notices: list[str]
 ) -> str | None:
     """The endpoint that was given; None where none was, for a default is not given."""
     variable = f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT"
@@ -169,7 +173,7 @@ def _problem(address: str, protocol: Protocol) -> str | None:
     return "it is no address that begins with http:// or https://"
 
 
-def _port(section: Any, environ: Mapping[str, str], notices: list[str]) -> int:
+def _port(section: MetricsSettings, environ: Mapping[str, str], notices: list[str]) -> int:
     port: int = section.prometheus_port
     if 0 <= port <= _LARGEST_PORT:
         return port

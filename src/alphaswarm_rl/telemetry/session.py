@@ -19,11 +19,11 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
 from alphaswarm_rl.core import tracing
 from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.settings import Settings
-from alphaswarm_rl.telemetry.exporters import metric_exporter
+from alphaswarm_rl.telemetry.exporters import Page, metric_exporter
 from alphaswarm_rl.telemetry.metrics import Board
 from alphaswarm_rl.telemetry.otel_logs import LogHandler, Logs
-from alphaswarm_rl.telemetry.page import Page
 from alphaswarm_rl.telemetry.routes import Route, Signal, routes
 from alphaswarm_rl.telemetry.spans import Traces
 from alphaswarm_rl.telemetry.trouble import Trouble
@@ -87,7 +87,7 @@ class Telemetry:
             named = OTELResourceDetector().detect().attributes.get("service.name")
             return Resource.create({**own, "service.name": named or own["service.name"]})
         except Exception as error:  # noqa: BLE001  (variables and detectors that other programs set up)
-            self.trouble.tell(str(error))
+            self.trouble.warn(str(error))
             return Resource(own)
 
     def _attempt(self, route: Route, opened: Callable[[Route], None]) -> None:
@@ -96,7 +96,7 @@ class Telemetry:
         except AlphaSwarmError:
             raise
         except Exception as error:  # noqa: BLE001  (a file that cannot be opened, a variable that an exporter refuses)
-            self.trouble.tell(f"{route.signal} to {route}: {error}")
+            self.trouble.warn(f"{route.signal} to {route}: {error}")
 
     def _open_traces(self, route: Route, resource: Resource, settings: Settings, trace_id: int) -> None:
         self.traces = Traces(route, resource, settings.traces, trace_id, self.attributes)
@@ -135,7 +135,7 @@ class Telemetry:
         """Where the calling thread is in the trace."""
         return get_current() if self.traces is None else self.traces.context()
 
-    def span(self, name: str, attributes: Mapping[str, Any]) -> AbstractContextManager[tracing.Adder]:
+    def span(self, name: str, attributes: JsonMapping) -> AbstractContextManager[tracing.Adder]:
         """A span of whoever asks `core.tracing` for one."""
         return nullcontext() if self.traces is None else self.traces.span(name, attributes)
 
@@ -151,7 +151,7 @@ class Telemetry:
         for thread, (_, patience) in zip(threads, self._ends, strict=True):
             thread.join(max(0.0, began + patience - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
-            self.trouble.tell(f"what was left was not taken within {time.monotonic() - began:.0f} s")
+            self.trouble.warn(f"what was left was not taken within {time.monotonic() - began:.0f} s")
             for exporter in self._exporters:
                 self._end(exporter.shutdown)  # it stops trying again
         self.trouble.close()
@@ -160,7 +160,7 @@ class Telemetry:
         try:
             end()
         except Exception as error:  # noqa: BLE001  (the run is over, and its results are safe)
-            self.trouble.tell(str(error))
+            self.trouble.warn(str(error))
 
 
 def _patience(route: Route) -> float:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context, get_current
@@ -17,9 +16,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, Status, StatusCode, TraceFlags
 
 from alphaswarm_rl.core.tracing import Adder
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.settings import TracesSettings
-from alphaswarm_rl.telemetry.exporters import span_exporter
-from alphaswarm_rl.telemetry.plain import plain
+from alphaswarm_rl.telemetry.exporters import plain, span_exporter
 from alphaswarm_rl.telemetry.routes import Route
 
 #: Spans that wait for their export: many environments end many episodes at once.
@@ -80,7 +79,7 @@ class Traces:
     """
 
     def __init__(
-        self, route: Route, resource: Resource, settings: TracesSettings, trace_id: int, attributes: Mapping[str, Any]
+        self, route: Route, resource: Resource, settings: TracesSettings, trace_id: int, attributes: JsonMapping
     ) -> None:
         self.settings = settings
         self.exporter = span_exporter(route)
@@ -109,7 +108,7 @@ class Traces:
         return current if inside else self._below_run
 
     @contextmanager
-    def span(self, name: str, attributes: Mapping[str, Any]) -> Iterator[Adder]:
+    def span(self, name: str, attributes: JsonMapping) -> Iterator[Adder]:
         """A span around a block of work.
 
         Those directly below the run are kept by the sample rate, but for evaluations and checkpoints; the others go
@@ -125,7 +124,7 @@ class Traces:
             with self._tracer.start_as_current_span(name, context=context, attributes=plain(attributes)) as span:
                 yield lambda more: span.set_attributes(plain(more))
 
-    def episode(self, began_ns: int, ended_ns: int, attributes: Mapping[str, Any]) -> None:
+    def episode(self, began_ns: int, ended_ns: int, attributes: JsonMapping) -> None:
         """An episode that is over, by the sample rate."""
         if self._episodes.takes():
             span = self._tracer.start_span(
@@ -133,7 +132,7 @@ class Traces:
             )
             span.end(ended_ns)
 
-    def begin_episode(self, began_ns: int, attributes: Mapping[str, Any]) -> OpenEpisode | None:
+    def begin_episode(self, began_ns: int, attributes: JsonMapping) -> OpenEpisode | None:
         """An episode whose steps will be spans too; None where the sample rate leaves it out."""
         if not self._episodes.takes():
             return None
@@ -144,7 +143,7 @@ class Traces:
         )
         return OpenEpisode(self._tracer, span, trace.set_span_in_context(span))
 
-    def end_run(self, attributes: Mapping[str, Any], error: str | None) -> None:
+    def end_run(self, attributes: JsonMapping, error: str | None) -> None:
         """The run is over."""
         if self._run.is_recording():
             self._run.set_attributes(plain(attributes))
@@ -177,12 +176,12 @@ class OpenEpisode:
         self._span = span
         self._context = context
 
-    def step(self, began_ns: int, ended_ns: int, attributes: Mapping[str, Any]) -> None:
+    def step(self, began_ns: int, ended_ns: int, attributes: JsonMapping) -> None:
         """One step that is over."""
         span = self._tracer.start_span("step", context=self._context, attributes=dict(attributes), start_time=began_ns)
         span.end(ended_ns)
 
-    def end(self, ended_ns: int, attributes: Mapping[str, Any]) -> None:
+    def end(self, ended_ns: int, attributes: JsonMapping) -> None:
         """The episode is over."""
         if self._span is not None:
             self._span.set_attributes(dict(attributes))

@@ -1,16 +1,16 @@
-"""Trouble of telemetry is never the run's: it is told once, and the run goes on."""
+"""Trouble of telemetry is never the run's: one warning is logged, and the run goes on."""
 
 from __future__ import annotations
 
 import logging
 import threading
-
-from alphaswarm_rl.telemetry.lockless import LocklessHandler
+from types import TracebackType
+from typing import Any, cast
 
 _log = logging.getLogger(__name__)
 
-#: Whoever of OpenTelemetry says that something could not be delivered.
-_TALKERS = ("opentelemetry.exporter", "opentelemetry.sdk")
+#: Loggers of OpenTelemetry on which a failed delivery is reported.
+_LOGGERS = ("opentelemetry.exporter", "opentelemetry.sdk")
 
 _open: list[Trouble] = []
 _lock = threading.Lock()
@@ -20,21 +20,48 @@ class Trouble:
     """The trouble of one run's telemetry; as long as it is listened for, OpenTelemetry's own words count too."""
 
     def __init__(self) -> None:
-        self.told: str | None = None
+        self.first: str | None = None
         _Listener.listen()
         _open.append(self)
 
-    def tell(self, what: str) -> None:
+    def warn(self, what: str) -> None:
         """Warns of it, unless there was a warning already: an endpoint that is down would fill the screen."""
         with _lock:
-            if self.told is not None:
+            if self.first is not None:
                 return
-            self.told = what
+            self.first = what
         _log.warning("telemetry has trouble, and the run goes on: %s", what)
 
     def close(self) -> None:
         """Listens no longer."""
         _open.remove(self)
+
+
+class _NoLock:
+    """Looks like a lock, and keeps nobody out."""
+
+    def acquire(self) -> bool:
+        """Whoever wants it has it."""
+        return True
+
+    def release(self) -> None:
+        """Nobody waits for it."""
+
+    def __enter__(self) -> bool:
+        return True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+class LocklessHandler(logging.Handler):
+    """For handlers whose `emit` is safe without a lock: two that log to each other would wait for ever."""
+
+    def createLock(self) -> None:  # noqa: N802  (logging's name)
+        """Not None, which older versions of `logging` take too: newer ones enter the lock without a look."""
+        self.lock = cast(Any, _NoLock())
 
 
 class _Listener(LocklessHandler):
@@ -48,13 +75,13 @@ class _Listener(LocklessHandler):
         with _lock:
             if cls._one is None:
                 cls._one = cls(logging.WARNING)
-                for name in _TALKERS:
-                    talker = logging.getLogger(name)
+                for name in _LOGGERS:
+                    logger = logging.getLogger(name)
                     # Somebody who has set up these loggers wants to read them.
-                    talker.propagate = talker.propagate and bool(talker.handlers or talker.level)
-                    talker.addHandler(cls._one)
+                    logger.propagate = logger.propagate and bool(logger.handlers or logger.level)
+                    logger.addHandler(cls._one)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Passes it on."""
         for trouble in tuple(_open):
-            trouble.tell(record.getMessage())
+            trouble.warn(record.getMessage())

@@ -7,7 +7,6 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from alphaswarm_rl.db.redaction import MASK
 from alphaswarm_rl.tracking.destination import Destination, shown
@@ -89,8 +88,8 @@ class Delivery:
         for count, (operation, end) in enumerate(waiting, 1):
             try:
                 if operation.kind != "artefact" or last[operation.data["name"]] == operation.number:
-                    told = _tell(tracker, operation)
-                    state = state if told is None else replace(state, tracker_run=told)
+                    tracker_run = _send(tracker, operation)
+                    state = state if tracker_run is None else replace(state, tracker_run=tracker_run)
             except Unacceptable as error:
                 state = replace(state, set_aside=[*state.set_aside, f"{operation.number}: {_reason(error)}"])
             state = replace(state, offset=end, problem=None)
@@ -174,8 +173,8 @@ def open_tracker(destination: Destination, root: Path, run_id: str) -> Tracker:
     return LocalTracker(root, destination.experiment, run_id)
 
 
-def _tell(tracker: Tracker, operation: Operation) -> str | None:
-    data: dict[str, Any] = operation.data
+def _send(tracker: Tracker, operation: Operation) -> str | None:
+    data = operation.data
     match operation.kind:
         case "begin":
             return tracker.begin(data["name"], operation.time)

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 from alphaswarm_rl.core.errors import MissingExtra, TrackingError
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.db.redaction import MASK, redact
 from alphaswarm_rl.settings import Settings
 
@@ -65,12 +66,12 @@ class Destination:
         """Back-end and address for people, without secrets."""
         return self.backend if self.uri is None else f"{self.backend} at {shown(self.uri)}"
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> JsonObject:
         """What the journal keeps: everything but secrets."""
         return {**asdict(self), "uri": None if self.uri is None else shown(self.uri)}
 
     @classmethod
-    def of_data(cls, data: Mapping[str, Any]) -> Self:
+    def of_data(cls, data: JsonMapping) -> Self:
         """What `as_data` gave."""
         return cls(**{name: data.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type]
 
@@ -86,7 +87,7 @@ def shown(uri: str) -> str:
     return re.sub(r"(https?://)[^/@:\s]+@", rf"\1{MASK}@", redact(uri))
 
 
-def wanted(settings: Settings, *, experiment: str | None, environ: Mapping[str, str]) -> Destination:
+def resolve_destination(settings: Settings, *, experiment: str | None, environ: Mapping[str, str]) -> Destination:
     """Where the settings have a run tracked; what cannot be is an error.
 
     Args:
@@ -94,23 +95,12 @@ def wanted(settings: Settings, *, experiment: str | None, environ: Mapping[str, 
         experiment: The experiment that the spec names.
         environ: The environment variables.
     """
-    store = settings.store
-    backend = store.backend
-    vendor = _VENDORS.get(backend)
-    given = store.model_fields_set
-    name = experiment
-    if name is None and "experiment_name" not in given and vendor is not None:
-        name = environ.get(vendor.experiment) or None
-    if name is None:
-        name = store.experiment_name
+    backend = settings.store.backend
+    name = experiment if experiment is not None else _experiment(settings, environ)
     _refuse_experiment(backend, name)
-    uri: str | None = store.tracking_uri if "tracking_uri" in given else None
-    if uri is None and vendor is not None:
-        uri = environ.get(vendor.uri) or None
-    if uri is None and backend == "mlflow":
-        uri = store.tracking_uri
+    uri = _address(settings, environ)
     if backend == "local":
-        _refuse_address_of_files(uri, default=type(store).model_fields["tracking_uri"].default)
+        _refuse_address_of_files(uri, default=type(settings.store).model_fields["tracking_uri"].default)
         return Destination("local", name)
     if backend in _EXTRAS and find_spec(backend) is None:
         raise MissingExtra(
@@ -125,26 +115,42 @@ def wanted(settings: Settings, *, experiment: str | None, environ: Mapping[str, 
     return Destination(backend, name, uri)
 
 
-def refuse_other(settings: Settings, stored: Destination, asked: Destination, *, named: bool) -> None:
+def _experiment(settings: Settings, environ: Mapping[str, str]) -> str:
+    store, vendor = settings.store, _VENDORS.get(settings.store.backend)
+    if vendor is None or "experiment_name" in store.model_fields_set:
+        return store.experiment_name
+    return environ.get(vendor.experiment) or store.experiment_name
+
+
+def _address(settings: Settings, environ: Mapping[str, str]) -> str | None:
+    store, vendor = settings.store, _VENDORS.get(settings.store.backend)
+    if "tracking_uri" in store.model_fields_set:
+        return store.tracking_uri
+    if vendor is not None and environ.get(vendor.uri):
+        return environ[vendor.uri]
+    return store.tracking_uri if store.backend == "mlflow" else None
+
+
+def refuse_other(settings: Settings, stored: Destination, requested: Destination, *, named: bool) -> None:
     """Refuses to go on elsewhere with a run that is tracked already.
 
     Args:
-        settings: What was asked for; only what somebody set counts.
+        settings: The settings; only what somebody set counts.
         stored: Where the run is tracked.
-        asked: Where the settings would have it tracked.
+        requested: Where the settings would have it tracked.
         named: Whether the spec names the experiment, as it did when the run began.
     """
     given = settings.store.model_fields_set
-    there, here = stored.as_data(), asked.as_data()
+    before, now = stored.as_data(), requested.as_data()
     checked = [("backend", "backend"), ("tracking_uri", "uri")]
     if not named:
         checked.append(("experiment_name", "experiment"))
     for field, key in checked:
-        if field in given and there[key] != here[key]:
+        if field in given and before[key] != now[key]:
             raise TrackingError(
-                f"store.{field} {here[key]!r}",
+                f"store.{field} {now[key]!r}",
                 f"the run is tracked by {stored.place}, experiment {stored.experiment!r}, and goes on there",
-                f"Resume it with --{field.replace('_', '-')} {there[key]}.",
+                f"Resume it with --{field.replace('_', '-')} {before[key]}.",
             )
 
 

@@ -77,11 +77,11 @@ class Journal:
         self.path = journal_path(folder, run_id)
         #: Why the disk refused the last time; None where all is written.
         self.problem: str | None = None
-        self._waiting: list[tuple[str, int, dict[str, Any]]] = []
+        self._waiting: list[tuple[str, int, dict[str, object]]] = []
         self._descriptor: int | None = None
         self._last = 0
 
-    def append(self, kind: str, **data: Any) -> None:
+    def append(self, kind: str, **data: object) -> None:
         """Says one thing."""
         self._waiting.append((kind, time.time_ns() // 1_000_000, data))
         self.write()

@@ -22,7 +22,13 @@ from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.tracking.courier import Courier, courier_of
 from alphaswarm_rl.tracking.delivery import destination_of
-from alphaswarm_rl.tracking.destination import Destination, refuse_model_name, refuse_other, run_name, wanted
+from alphaswarm_rl.tracking.destination import (
+    Destination,
+    refuse_model_name,
+    refuse_other,
+    resolve_destination,
+    run_name,
+)
 from alphaswarm_rl.tracking.journal import Journal, read_state
 from alphaswarm_rl.tracking.tracker import manifest_sha256
 from alphaswarm_rl.tracking.waiting import Standing, standing
@@ -60,7 +66,7 @@ def destination_for(spec: RLExperimentSpec, settings: Settings) -> Destination:
             f"the run sets {', '.join(sorted(taken))} itself",
             "Give yours another name.",
         )
-    return wanted(settings, experiment=spec.mlflow.experiment, environ=os.environ)
+    return resolve_destination(settings, experiment=spec.mlflow.experiment, environ=os.environ)
 
 
 class TrackingListener(RunListener):

@@ -18,9 +18,9 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.tracking.tracker import Artefact, Tracker
 
 
@@ -44,7 +44,7 @@ class LocalTracker(Tracker):
         self.knows = (self.folder / "run.json").exists()
         self._experiment = experiment
         self._run_id = run_id
-        self._told = _last_number(self.folder / "metrics.jsonl")
+        self._last_number = _last_number(self.folder / "metrics.jsonl")
 
     def begin(self, name: str, time: int) -> str | None:
         """Makes the folder."""
@@ -63,24 +63,24 @@ class LocalTracker(Tracker):
 
     def metrics(self, number: int, time: int, step: int, values: Mapping[str, float]) -> None:
         """One line of metrics.jsonl, unless it is there already."""
-        if number <= self._told:
+        if number <= self._last_number:
             return
         line = json.dumps({"n": number, "time": time, "step": step, "metrics": dict(values)})
         with (self.folder / "metrics.jsonl").open("a") as file:
             file.write(line + "\n")
-        self._told = number
+        self._last_number = number
         self._changed("metrics.jsonl")
 
     def artefact(self, artefact: Artefact) -> None:
         """A text is written; of anything else is kept where it is."""
         if artefact.text is None:
             size = sum(path.stat().st_size for path in artefact.files.values())
-            told = {"path": str(artefact.path), "sha256": artefact.sha256, "bytes": size}
+            entry = {"path": str(artefact.path), "sha256": artefact.sha256, "bytes": size}
         else:
             content = artefact.text.encode()
             self._write(artefact.name, content)
-            told = {"path": artefact.name, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-        self._merge("artefacts.json", {artefact.name: told})
+            entry = {"path": artefact.name, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        self._merge("artefacts.json", {artefact.name: entry})
 
     def model(self, name: str, artefact: str, tags: Mapping[str, str]) -> None:
         """Goes to models.json."""
@@ -90,11 +90,11 @@ class LocalTracker(Tracker):
         """Goes to run.json."""
         self._merge("run.json", {"status": status, "ended": time})
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _read(self, name: str) -> JsonObject:
         path = self.folder / name
         return dict(json.loads(path.read_text())) if path.exists() else {}
 
-    def _merge(self, name: str, items: Mapping[str, Any]) -> None:
+    def _merge(self, name: str, items: JsonMapping) -> None:
         document = {**self._read(name), **items}
         self._write(name, json.dumps(document, indent=1, sort_keys=True).encode() + b"\n")
 

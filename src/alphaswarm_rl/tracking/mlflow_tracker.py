@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from alphaswarm_rl.core.errors import require
 from alphaswarm_rl.tracking.answering import refuse_silence
@@ -22,6 +22,12 @@ _BAD_REQUEST = 400
 #: Characters of a name that a reason shows.
 _SHOWN = 60
 _NOT_IN_NAMES = re.compile(r"[^\w.\- /:]", re.ASCII)
+
+
+class Entity(Protocol):
+    """A metric, a parameter or a tag of MLflow's."""
+
+    key: str
 
 
 class MlflowTracker(Tracker):
@@ -70,12 +76,12 @@ class MlflowTracker(Tracker):
     def params(self, params: Mapping[str, str]) -> None:
         """MLflow takes the same value again, and no other."""
         entities = [self._mlflow.entities.Param(_name(key), value) for key, value in params.items()]
-        self._tell("params", entities)
+        self._send_all("params", entities)
 
     def tags(self, tags: Mapping[str, str]) -> None:
         """Tags of the run."""
         entities = [self._mlflow.entities.RunTag(_name(key), value) for key, value in tags.items()]
-        self._tell("tags", entities)
+        self._send_all("tags", entities)
 
     def metrics(self, number: int, time: int, step: int, values: Mapping[str, float]) -> None:
         """Points, sent by many."""
@@ -125,7 +131,7 @@ class MlflowTracker(Tracker):
             self._refused |= self._send("metrics", some)
         self._points = []
 
-    def _tell(self, kind: str, entities: Sequence[Any]) -> None:
+    def _send_all(self, kind: str, entities: Sequence[Entity]) -> None:
         """Params or tags; those that the server will never take are `Unacceptable`, and it has the others."""
         refused: dict[str, str] = {}
         for some in _batches(entities, _MOST_PARAMS):
@@ -134,7 +140,7 @@ class MlflowTracker(Tracker):
             reasons = (f"{_shown(name)}: {reason}" for name, reason in refused.items())
             raise Unacceptable(f"{kind}: {'; '.join(reasons)}")
 
-    def _send(self, kind: str, entities: Sequence[Any]) -> dict[str, str]:
+    def _send(self, kind: str, entities: Sequence[Entity]) -> dict[str, str]:
         """Sends them together, and apart where that is a bad request; gives names that are never taken, and why."""
         try:
             with self._accepted(kind):
@@ -192,23 +198,24 @@ class MlflowTracker(Tracker):
         return sorted((version.version for version in found if version.name == name), key=int)
 
 
-def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def _batches(items: Sequence[Entity], size: int) -> Iterator[Sequence[Entity]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _apart(entities: Sequence[Any]) -> Iterable[Sequence[Any]]:
+def _apart(entities: Sequence[Entity]) -> Iterable[Sequence[Entity]]:
     """By name, for most often that is what is wrong; one by one where they have the same."""
-    by_name: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Entity]] = {}
     for entity in entities:
         by_name.setdefault(entity.key, []).append(entity)
     return by_name.values() if len(by_name) > 1 else [[entity] for entity in entities]
 
 
-def _status_code(error: Any) -> int | None:
+def _status_code(error: Exception) -> int | None:
     """What a server answered, by an error of MLflow or of requests."""
     if hasattr(error, "get_http_status_code"):
         return int(error.get_http_status_code())
-    return None if error.response is None else int(error.response.status_code)
+    response = getattr(error, "response", None)
+    return None if response is None else int(response.status_code)
 
 
 def _shown(name: str) -> str:

@@ -27,7 +27,7 @@ class S3Tracker(LocalTracker):
         assert destination.uri is not None
         prefix = destination.uri.removeprefix("s3://").rstrip("/")
         #: As Arrow names it: without the scheme.
-        self._there = f"{prefix}/{self.folder.parent.name}/{run_id}"
+        self._folder_in_bucket = f"{prefix}/{self.folder.parent.name}/{run_id}"
         self._bucket = _file_system(destination)
         self._unsent: dict[str, None] = {}
         # What a killed process wrote here and did not send is not known: all that is here is sent once.
@@ -42,12 +42,12 @@ class S3Tracker(LocalTracker):
         files = artefact.files
         for name, path in files.items():
             self._send(path, f"artefacts/{artefact.name}/{name}")
-        told = {
-            "path": f"s3://{self._there}/artefacts/{artefact.name}",
+        entry = {
+            "path": f"s3://{self._folder_in_bucket}/artefacts/{artefact.name}",
             "sha256": artefact.sha256,
             "bytes": sum(path.stat().st_size for path in files.values()),
         }
-        self._merge("artefacts.json", {artefact.name: told})
+        self._merge("artefacts.json", {artefact.name: entry})
 
     def flush(self) -> list[str]:
         """Sends what changed."""
@@ -60,7 +60,7 @@ class S3Tracker(LocalTracker):
         self._unsent[name] = None
 
     def _send(self, path: Path, name: str) -> None:
-        with path.open("rb") as source, self._bucket.open_output_stream(f"{self._there}/{name}") as target:
+        with path.open("rb") as source, self._bucket.open_output_stream(f"{self._folder_in_bucket}/{name}") as target:
             while chunk := source.read(_CHUNK):
                 target.write(chunk)
 

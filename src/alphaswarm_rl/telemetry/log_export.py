@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from alphaswarm_rl.settings import MetricsSettings, Settings, TracesSettings
-from alphaswarm_rl.telemetry.routes import is_wanted
+from alphaswarm_rl.telemetry.routes import is_exporting
 
 
 @contextmanager
-def telling(settings: Settings) -> Iterator[None]:
+def exporting_logs(settings: Settings) -> Iterator[None]:
     """Exports what the package logs inside the block; nothing where logs are off.
 
     Args:
-        settings: Whether logs are wanted, from which level on, and where they go.
+        settings: Whether logs are exported, from which level on, and where they go.
     """
     only = settings.model_copy(update={"metrics": MetricsSettings(), "traces": TracesSettings()})
-    if not is_wanted(only, os.environ):
+    if not is_exporting(only, os.environ):
         yield
         return
     from alphaswarm_rl.telemetry.session import Telemetry

@@ -1,0 +1,84 @@
+"""What the ledger and the model registry share: an open database, and rows that are frozen dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from typing import Self
+
+from sqlalchemy import Engine, MetaData, RowMapping
+
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.db.engine import open_engine
+from alphaswarm_rl.db.schema import Schema
+
+
+class Database:
+    """An open database; closed by `close`, or at the end of a `with` block.
+
+    Args:
+        engine: Its engine; the tables exist.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_ready(url: str, *schemas: Schema) -> Engine:
+    """The engine of a database whose schemas are ready to be used; see `Schema.ensure_ready`."""
+    engine = open_engine(url)
+    try:
+        for schema in schemas:
+            schema.ensure_ready(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def new_metadata() -> MetaData:
+    """Tables whose constraints and indexes are named by one rule, as the migrations name them."""
+    return MetaData(
+        naming_convention={
+            "pk": "pk_%(table_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ix": "ix_%(table_name)s_%(column_0_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """The base of every row: a dataclass with its table's columns."""
+
+    @classmethod
+    def of(cls, mapping: RowMapping | JsonMapping) -> Self:
+        """The row from a database answer that has (at least) its columns."""
+        return cls(**{field.name: mapping[field.name] for field in fields(cls)})
+
+    def as_dict(self) -> JsonObject:
+        """The row ready for JSON: times as ISO 8601 in UTC."""
+        return {name: _plain(value) for name, value in vars(self).items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if is_dataclass(value):
+        return dict(vars(value))
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
