@@ -66,19 +66,6 @@ class Diagnosis:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True)
-class Extra:
-    """One extra and what of it is not installed."""
-
-    name: str
-    missing: tuple[str, ...]
-
-    @property
-    def command(self) -> str:
-        """How to install it."""
-        return f"pip install '{_DISTRIBUTION}[{self.name}]'"
-
-
 @operation("doctor")
 def doctor(settings: LazySettings, request: DoctorRequest) -> Diagnosis:
     """Checks this installation; what is only missing (an extra, a compiler) breaks nothing."""
@@ -112,9 +99,9 @@ def _versions() -> Iterator[Finding]:
     yield Finding("ok", "python", platform.python_version())
     yield Finding("ok", "alphaswarm-rl", version("alphaswarm-rl"))
     for library in _LIBRARIES:
-        try:
+        if _is_installed(library):
             yield Finding("ok", library, version(library))
-        except PackageNotFoundError:
+        else:
             yield Finding("broken", library, "not installed. Run: pip install alphaswarm-rl.")
 
 
@@ -177,11 +164,8 @@ def _database(settings: Settings) -> Iterator[Finding]:
     from alphaswarm_rl.operations.db import database_state
 
     found = database_state(settings)
-    at = (
-        "no tables yet, made on first use"
-        if found.revision is None
-        else f"revision {found.revision}, needs {found.head}"
-    )
+    revision = f"revision {found.revision}, needs {found.head}"
+    at = "no tables yet, made on first use" if found.revision is None else revision
     state: Literal["ok", "broken"] = "ok" if found.usable else "broken"
     yield Finding(state, "database", f"{found.url} ({at})", vars(found))
     if found.state == "current":
@@ -208,11 +192,30 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra in extras():
-        if extra.missing:
-            yield Finding("missing", f"extra {extra.name}", f"Run: {extra.command}", {"needs": list(extra.missing)})
+    for name, missing in extras().items():
+        if missing:
+            remedy = f"Run: pip install '{_DISTRIBUTION}[{name}]'"
+            yield Finding("missing", f"extra {name}", remedy, {"needs": missing})
         else:
-            yield Finding("ok", f"extra {extra.name}", "installed")
+            yield Finding("ok", f"extra {name}", "installed")
+
+
+def extras() -> dict[str, list[str]]:
+    """Every extra that a user may want, by name, with those of its distributions that are not installed."""
+    found: dict[str, list[str]] = {}
+    for line in requires(_DISTRIBUTION) or ():
+        match = _REQUIREMENT.match(line)
+        if match is not None and match["extra"] not in _NOT_SHOWN:
+            found.setdefault(match["extra"], []).extend([] if _is_installed(match["name"]) else [match["name"]])
+    return dict(sorted(found.items()))
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _components(plugins: tuple[str, ...]) -> Iterator[Finding]:
@@ -238,29 +241,3 @@ def _waiting() -> Iterator[Finding]:
     for part, names in sorted(parts.items()):
         text = "; ".join(f"{kind} {', '.join(listed)}" for kind, listed in names.items())
         yield Finding("waits", part, text, dict(names))
-
-
-def extras() -> list[Extra]:
-    """Every extra that a user may want, by name."""
-    needs: dict[str, list[str]] = {}
-    for extra, requirement in _requirements():
-        needs.setdefault(extra, []).append(requirement)
-    return [
-        Extra(name, tuple(requirement for requirement in needs[name] if not _is_installed(requirement)))
-        for name in sorted(needs)
-    ]
-
-
-def _requirements() -> Iterator[tuple[str, str]]:
-    for line in requires(_DISTRIBUTION) or ():
-        match = _REQUIREMENT.match(line)
-        if match is not None and match["extra"] not in _NOT_SHOWN:
-            yield match["extra"], match["name"]
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        version(distribution)
-    except PackageNotFoundError:
-        return False
-    return True
