@@ -13,7 +13,7 @@ from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.operations.documents import size
+from alphaswarm_rl.operations.data import size
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.lake import LakeStatus

@@ -16,7 +16,7 @@ from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
 from alphaswarm_rl.cli.verb import verb
 from alphaswarm_rl.core.errors import OptionError
-from alphaswarm_rl.operations.documents import size
+from alphaswarm_rl.operations.data import size
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.run_steps import Phase, StepQuery, Steps

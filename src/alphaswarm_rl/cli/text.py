@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from alphaswarm_rl.operations.documents import plain
+from alphaswarm_rl.operations.data import plain
 from alphaswarm_rl.operations.events import ArgumentsResolved, Event, Notice, Progress, SpecResolved
 
 #: As many digits of a run's id as tables show.

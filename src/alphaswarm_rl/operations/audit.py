@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from alphaswarm_rl.audit.spec_lookahead import Report, audit_spec
 from alphaswarm_rl.inference.builder import lake_of
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.operations.references import spec_of
 from alphaswarm_rl.settings import Settings
 
 
-@dataclass(frozen=True)
-class AuditLookahead:
+class AuditLookahead(Data):
     """Which spec is audited.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +12,7 @@ from alphaswarm_rl.bench import env_throughput, truth, truth_page
 from alphaswarm_rl.bench.truth_tasks import tasks_named
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.settings import Settings, StoreSettings
@@ -22,8 +22,7 @@ TRUTH_PAGE = Path("docs/results/truth.md")
 _NEVER = 1_000_000_000
 
 
-@dataclass(frozen=True)
-class BenchEnv:
+class BenchEnv(Data):
     """How the environments are measured.
 
     Attributes:
@@ -37,16 +36,14 @@ class BenchEnv:
     seconds: float = 0.2
 
 
-@dataclass(frozen=True)
-class EnvThroughput:
+class EnvThroughput(Data):
     """Steps a second, beside the peers'."""
 
     machine: str
     rows: tuple[env_throughput.Row, ...]
 
 
-@dataclass(frozen=True)
-class BenchTruth:
+class BenchTruth(Data):
     """Which agents are trained on which tasks.
 
     Attributes:
@@ -70,8 +67,7 @@ class BenchTruth:
         return " ".join([*words, f"--seeds {self.seeds}", *([] if self.steps is None else [f"--steps {self.steps}"])])
 
 
-@dataclass(frozen=True)
-class TruthFigures:
+class TruthFigures(Data):
     """How much of a known optimum agents reach.
 
     Attributes:

@@ -7,7 +7,7 @@ one fingerprint of the installed code and is renewed when that is another.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,12 +16,12 @@ from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.catalogue import ENTRY_POINT_GROUP, Description
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.settings import Settings
 
 
-@dataclass(frozen=True)
-class ListComponents:
+class ListComponents(Data):
     """Which components are listed.
 
     Attributes:
@@ -33,8 +33,7 @@ class ListComponents:
     mirrored: bool = True
 
 
-@dataclass(frozen=True)
-class ListedComponent:
+class ListedComponent(Data):
     """One component as lists show it."""
 
     rl_kind: str
@@ -48,15 +47,13 @@ class ListedComponent:
     category: str
 
 
-@dataclass(frozen=True)
-class ComponentList:
+class ComponentList(Data):
     """Components by kind and alias."""
 
     components: tuple[ListedComponent, ...]
 
 
-@dataclass(frozen=True)
-class ShowComponent:
+class ShowComponent(Data):
     """One component: its kind, and its alias, class name or short name."""
 
     kind: str

@@ -6,7 +6,6 @@ version of the package. Looking at it makes nothing, neither a folder nor a file
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.engine import make_url
@@ -14,12 +13,12 @@ from sqlalchemy.engine import make_url
 from alphaswarm_rl.db.engine import open_engine
 from alphaswarm_rl.db.redaction import redact
 from alphaswarm_rl.db.schema import LEDGER
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NO_ARGUMENTS, NoArguments, operation
 from alphaswarm_rl.settings import Settings
 
 
-@dataclass(frozen=True)
-class DatabaseState:
+class DatabaseState(Data):
     """Where a database stands.
 
     Attributes:
@@ -40,8 +39,7 @@ class DatabaseState:
         return self.state in ("current", "empty")
 
 
-@dataclass(frozen=True)
-class Upgrade:
+class Upgrade(Data):
     """What an upgrade did: the state before, and the revision that was reached."""
 
     before: DatabaseState

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.options.resolve import effective_spec
@@ -22,15 +22,13 @@ _BASELINES = ("equal_weight", "buy_and_hold", "minimum_variance", "mean_variance
 _REPLAYED = Window("2021-01-01", "2021-04-01")
 
 
-@dataclass(frozen=True)
-class DemoRequest:
+class DemoRequest(Data):
     """How long the demo trains: in transitions."""
 
     timesteps: int = 50_000
 
 
-@dataclass(frozen=True)
-class JudgedRun:
+class JudgedRun(Data):
     """One line of the demo's tables: what was judged, its run, its metrics, and how long it took."""
 
     label: str
@@ -39,8 +37,7 @@ class JudgedRun:
     seconds: float
 
 
-@dataclass(frozen=True)
-class DemoResult:
+class DemoResult(Data):
     """What the demo found.
 
     Attributes:

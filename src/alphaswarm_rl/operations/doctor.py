@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from typing import Literal
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.operations.documents import size
+from alphaswarm_rl.operations.data import Data, size
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.options import OPTIONS
 from alphaswarm_rl.options.settings import SETTINGS_FILE
@@ -33,16 +33,14 @@ _REQUIREMENT = re.compile(r"""(?P<name>[A-Za-z0-9._-]+).*\bextra\s*==\s*["'](?P<
 _NOT_SHOWN = ("dev", "all")
 
 
-@dataclass(frozen=True)
-class DoctorRequest:
+class DoctorRequest(Data):
     """What was named on the way here: the settings file, and modules of components."""
 
     settings_file: str | None = None
     plugins: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Data):
     """One thing that was looked at.
 
     Attributes:
@@ -58,8 +56,7 @@ class Finding:
     data: JsonObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Data):
     """Every finding, in the order in which they are shown; healthy means that none is broken."""
 
     healthy: bool

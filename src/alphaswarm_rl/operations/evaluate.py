@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import TypeAdapter, ValidationError
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_both
@@ -22,8 +23,7 @@ from alphaswarm_rl.spec.sections import IsoDate
 _DATE = TypeAdapter(IsoDate)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judging:
+class Judging(Data, kw_only=True):
     """How a policy is judged.
 
     Attributes:
@@ -46,7 +46,6 @@ class Judging:
         return Window(_date("--start", self.start), _date("--end", self.end)) or None
 
 
-@dataclass(frozen=True)
 class EvaluateRequest(Judging):
     """What is judged: exactly one of the two.
 
@@ -59,7 +58,6 @@ class EvaluateRequest(Judging):
     model_id: int | None = None
 
 
-@dataclass(frozen=True)
 class ReplayRequest(Judging):
     """Whose policy is replayed.
 
@@ -70,8 +68,7 @@ class ReplayRequest(Judging):
     run: str
 
 
-@dataclass(frozen=True)
-class ModelVerdict:
+class ModelVerdict(Data):
     """What the gates said of a model after its new evaluation; null where the run was halted before it knew anything.
 
     Attributes:
@@ -87,8 +84,7 @@ class ModelVerdict:
     gates_failed: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class EvaluateResult:
+class EvaluateResult(Data):
     """The run that judged, and for a model of the registry what its gates said."""
 
     run: RunResult

@@ -7,28 +7,26 @@ send them on as they come.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.operations.data import Data
 
 
-@dataclass(frozen=True)
-class Notice:
+class Notice(Data):
     """Something that the user should know, beside the result."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(Data):
     """What is being done, as a line for people."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class SpecResolved:
+class SpecResolved(Data):
     """Which spec is about to run, and what changed it.
 
     Attributes:
@@ -42,15 +40,13 @@ class SpecResolved:
     overrides: Mapping[str, JsonMapping]
 
 
-@dataclass(frozen=True)
-class ArgumentsResolved:
+class ArgumentsResolved(Data):
     """Arguments of a run that change no version, by name as `{"value": ..., "source": ...}`."""
 
     arguments: Mapping[str, JsonMapping]
 
 
-@dataclass(frozen=True)
-class TrialEnded:
+class TrialEnded(Data):
     """One trial of a study.
 
     Attributes:
@@ -79,8 +75,7 @@ def _ignore(event: Event) -> None:
     pass
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(Data):
     """What only a caller in the same process can hand in.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import getpass
 import socket
-from dataclasses import dataclass
 
 from alphaswarm_rl.ledger import HaltLogRow, HaltRow, Ledger
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import RequestError, operation
 from alphaswarm_rl.settings import Settings
 
@@ -14,8 +14,7 @@ from alphaswarm_rl.settings import Settings
 EVERYTHING = "*"
 
 
-@dataclass(frozen=True)
-class HaltRequest:
+class HaltRequest(Data):
     """What is halted or released, or what is looked at.
 
     Attributes:
@@ -35,8 +34,7 @@ class HaltRequest:
     actor: str | None = None
 
 
-@dataclass(frozen=True)
-class HaltResult:
+class HaltResult(Data):
     """The switches, and with `log` every use of them.
 
     Attributes:

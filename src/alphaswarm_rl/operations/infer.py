@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Listener, Notice
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
@@ -27,8 +28,7 @@ _WRAPPED = {"observation", "episode_start"}
 _CLIENT = "stdin"
 
 
-@dataclass(frozen=True)
-class InferRequest:
+class InferRequest(Data):
     """Which policy answers, and how.
 
     Attributes:
@@ -71,8 +71,7 @@ class _Document:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-@dataclass(frozen=True)
-class Answered(_Document):
+class Answered(_Document, Data):
     """The action for one observation, or one per observation of a batch."""
 
     action: object
@@ -80,8 +79,7 @@ class Answered(_Document):
     checkpoint_sha256: str
 
 
-@dataclass(frozen=True)
-class PlayedStep(_Document):
+class PlayedStep(_Document, Data):
     """One step of an episode that the policy plays."""
 
     episode: int
@@ -93,8 +91,7 @@ class PlayedStep(_Document):
     model_id: int | None = None
 
 
-@dataclass(frozen=True)
-class Unanswered(_Document):
+class Unanswered(_Document, Data):
     """A line that could not be answered: its number, and why."""
 
     line: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from alphaswarm_rl.lake.verify import Finding, verify
 from alphaswarm_rl.lake.views import has_rows
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NamedRuns, operation
 from alphaswarm_rl.recording.table_refs import refs_writer
 from alphaswarm_rl.settings import Settings
@@ -30,15 +30,13 @@ from alphaswarm_rl.settings import Settings
 _OVER = "completed"
 
 
-@dataclass(frozen=True)
-class ShowLake:
+class ShowLake(Data):
     """Whether files that no snapshot has are counted too, which lists the whole warehouse."""
 
     unknown: bool = False
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(Data):
     """What was delivered to the tables, of which runs, and what could not be."""
 
     segments: int
@@ -47,8 +45,7 @@ class Commit:
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Compaction:
+class Compaction(Data):
     """How many files were merged, by run; runs without any are left out."""
 
     runs: dict[str, int]
@@ -59,30 +56,26 @@ class Compaction:
         return sum(self.runs.values())
 
 
-@dataclass(frozen=True)
-class ExpireSnapshots:
+class ExpireSnapshots(Data):
     """Which snapshots stay: those that were current within this time."""
 
     keep: timedelta = timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class Expiry:
+class Expiry(Data):
     """How many snapshots were forgotten, by table."""
 
     expired: dict[str, int]
 
 
-@dataclass(frozen=True)
-class SweepFiles:
+class SweepFiles(Data):
     """How old a file must be, and whether files are only named."""
 
     older_than: timedelta = timedelta(hours=24)
     dry_run: bool = False
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(Data):
     """What a look at the tables found; nothing means that all is well."""
 
     findings: tuple[Finding, ...]
@@ -98,16 +91,14 @@ class Verification:
         return sum(not finding.ok for finding in self.findings)
 
 
-@dataclass(frozen=True)
-class ExportSteps:
+class ExportSteps(Data):
     """A run, and the folder that its steps are written into."""
 
     run: str
     folder: Path
 
 
-@dataclass(frozen=True)
-class ExportedSteps:
+class ExportedSteps(Data):
     """How many rows were written, by kind."""
 
     run_id: str

@@ -11,7 +11,6 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -25,6 +24,7 @@ from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.models import ModelRegistry, ModelRow, PromotionRow, Scope, ValidationRow
 from alphaswarm_rl.models.rows import Status as Status
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.models import RegisteredModel
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.runtime.model_runs import delete_released
@@ -38,8 +38,7 @@ _KEYS = "mean_reward, std_reward, episodes, mean_episode_length, total_timesteps
 _SCOPE = re.compile(r"[0-9a-f]{4,12}")
 
 
-@dataclass(frozen=True)
-class AddModel:
+class AddModel(Data):
     """A model that was not trained here.
 
     Attributes:
@@ -57,16 +56,14 @@ class AddModel:
     parent: int | None = None
 
 
-@dataclass(frozen=True)
-class LoadModel:
+class LoadModel(Data):
     """A model by its id, and whether one that did not pass its latest validation is loaded too."""
 
     model: int
     unvalidated: bool = False
 
 
-@dataclass(frozen=True)
-class LoadedModel:
+class LoadedModel(Data):
     """What a model that was loaded is, with its action for a sample observation."""
 
     model_id: int
@@ -82,16 +79,14 @@ class LoadedModel:
     sample_action: object
 
 
-@dataclass(frozen=True)
-class ValidateModel:
+class ValidateModel(Data):
     """A model by its id, and whether the verdict is only given, not stored."""
 
     model: int
     dry_run: bool = False
 
 
-@dataclass(frozen=True)
-class PromoteModel:
+class PromoteModel(Data):
     """A model's new place.
 
     Attributes:
@@ -109,8 +104,7 @@ class PromoteModel:
     who: str | None = None
 
 
-@dataclass(frozen=True)
-class RollBack:
+class RollBack(Data):
     """Where the production model before the present one comes back.
 
     Attributes:
@@ -124,8 +118,7 @@ class RollBack:
     who: str | None = None
 
 
-@dataclass(frozen=True)
-class ProtectModel:
+class ProtectModel(Data):
     """Whether a model is kept from being pruned.
 
     Attributes:
@@ -141,16 +134,14 @@ class ProtectModel:
     who: str | None = None
 
 
-@dataclass(frozen=True)
-class PruneModels:
+class PruneModels(Data):
     """Whether models are only named, and who wants it; the user of this system where nobody is named."""
 
     dry_run: bool = False
     who: str | None = None
 
 
-@dataclass(frozen=True)
-class Pruning:
+class Pruning(Data):
     """The models that were archived, or would be, and the checkpoints that were deleted."""
 
     dry_run: bool

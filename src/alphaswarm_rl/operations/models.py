@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import ModelError
@@ -11,12 +10,12 @@ from alphaswarm_rl.models import EvaluationRow as EvaluationRow
 from alphaswarm_rl.models import ModelRegistry, ModelRow
 from alphaswarm_rl.models import PromotionRow as PromotionRow
 from alphaswarm_rl.models import ValidationRow as ValidationRow
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
 
 
-@dataclass(frozen=True)
-class RegisteredModel:
+class RegisteredModel(Data):
     """A model.
 
     Attributes:
@@ -35,8 +34,7 @@ class RegisteredModel:
         return cls(row, row.scope.short, tuple(aliases))
 
 
-@dataclass(frozen=True)
-class ListModels:
+class ListModels(Data):
     """Which models are listed.
 
     Attributes:
@@ -60,23 +58,20 @@ class ListModels:
     archived: bool = False
 
 
-@dataclass(frozen=True)
-class ModelList:
+class ModelList(Data):
     """Models, the best first; `missing` is the file of a registry that is not there yet."""
 
     models: tuple[RegisteredModel, ...]
     missing: Path | None = None
 
 
-@dataclass(frozen=True)
-class NamedModel:
+class NamedModel(Data):
     """A model by its id."""
 
     model: int
 
 
-@dataclass(frozen=True)
-class ModelDetails:
+class ModelDetails(Data):
     """A model with its newest evaluation and validation."""
 
     model: RegisteredModel
@@ -84,8 +79,7 @@ class ModelDetails:
     validation: ValidationRow | None
 
 
-@dataclass(frozen=True)
-class FindBest:
+class FindBest(Data):
     """Among which models the best is looked for; models of several scopes are not compared.
 
     Attributes:
@@ -101,8 +95,7 @@ class FindBest:
     scope: str | None = None
 
 
-@dataclass(frozen=True)
-class ModelHistory:
+class ModelHistory(Data):
     """What has happened to a model, the oldest first."""
 
     model_id: int

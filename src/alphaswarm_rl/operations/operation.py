@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, g
 
 import alphaswarm_rl.operations
 from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.operations.data import Data
 
 if TYPE_CHECKING:
     from alphaswarm_rl.settings import Settings
@@ -89,23 +90,20 @@ class Operation(Generic[P, R]):
         return hint
 
 
-@dataclass(frozen=True)
-class NoArguments:
+class NoArguments(Data):
     """The request of an operation that has nothing to be asked but to run."""
 
 
 NO_ARGUMENTS = NoArguments()
 
 
-@dataclass(frozen=True)
-class NamedRun:
+class NamedRun(Data):
     """A run by its id, the beginning of it, or latest."""
 
     run: str
 
 
-@dataclass(frozen=True)
-class NamedRuns:
+class NamedRuns(Data):
     """Runs by their ids, beginnings of them, or latest; none means all of them."""
 
     runs: tuple[str, ...] = ()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.options.render import COLUMNS, as_json, as_markdown, as_nix, introspect, rows
 
 
-@dataclass(frozen=True)
-class ListOptions:
+class ListOptions(Data):
     """Which options are listed, and in what form besides data.
 
     Attributes:
@@ -23,16 +22,14 @@ class ListOptions:
     form: Literal["nix", "markdown"] | None = None
 
 
-@dataclass(frozen=True)
-class OptionTable:
+class OptionTable(Data):
     """The options of one feature: its title, and a line of cells for each option."""
 
     title: str
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class OptionListing:
+class OptionListing(Data):
     """The options by feature.
 
     Attributes:

@@ -7,11 +7,12 @@ deterministic may be arguments of one run instead, which change no version.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypedDict, TypeVar, cast
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import ArgumentsResolved, Caller, Notice, SpecResolved
 from alphaswarm_rl.options.resolve import (
     RUN_ARGUMENTS,
@@ -35,8 +36,7 @@ class Arguments(TypedDict, total=False):
     deterministic: bool
 
 
-@dataclass(frozen=True)
-class Overrides:
+class Overrides(Data):
     """Arguments of one run, and where they come from by name as `{"value": ..., "source": ...}`."""
 
     arguments: Arguments

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import RunError
@@ -21,6 +20,7 @@ from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.models.registry import ModelRegistry
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.recording.table_refs import refuse_other_tables
 from alphaswarm_rl.settings import Settings
@@ -34,8 +34,7 @@ _RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CHECKPOINT = re.compile(r"(\.unfinished-)?\d+")
 
 
-@dataclass(frozen=True)
-class RemoveRun:
+class RemoveRun(Data):
     """Which run loses its files.
 
     Attributes:
@@ -47,23 +46,20 @@ class RemoveRun:
     force: bool = False
 
 
-@dataclass(frozen=True)
-class RemovedRun:
+class RemovedRun(Data):
     """A run that was removed, and the bytes that its files took."""
 
     run_id: str
     freed_bytes: int
 
 
-@dataclass(frozen=True)
-class CollectGarbage:
+class CollectGarbage(Data):
     """Whether folders that nobody needs are only named, or deleted."""
 
     dry_run: bool = False
 
 
-@dataclass(frozen=True)
-class Leftover:
+class Leftover(Data):
     """A folder that nobody needs."""
 
     path: Path
@@ -71,8 +67,7 @@ class Leftover:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Garbage:
+class Garbage(Data):
     """The folders that were deleted, or would be."""
 
     dry_run: bool

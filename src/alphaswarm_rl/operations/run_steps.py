@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from alphaswarm_rl.lake.catalog import Lake
@@ -12,6 +11,7 @@ from alphaswarm_rl.lake.tables import Kind
 from alphaswarm_rl.lake.views import has_rows
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
 
@@ -25,8 +25,7 @@ _NONE_OF_A_KIND = {
 }
 
 
-@dataclass(frozen=True)
-class StepQuery:
+class StepQuery(Data):
     """Which steps of which run.
 
     Attributes:
@@ -50,8 +49,7 @@ class StepQuery:
         return {name: value for name, value in conditions.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(Data):
     """Rows of a run's steps, in order.
 
     Attributes:

@@ -6,7 +6,7 @@ import csv
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import OptionError
@@ -19,14 +19,14 @@ from alphaswarm_rl.ledger import EvaluationRow as EvaluationRow
 from alphaswarm_rl.ledger import EventRow as EventRow
 from alphaswarm_rl.ledger import RunRow as RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.settings import Settings
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 
-@dataclass(frozen=True)
-class ListRuns:
+class ListRuns(Data):
     """Which runs are listed.
 
     Attributes:
@@ -44,15 +44,13 @@ class ListRuns:
     removed: bool = False
 
 
-@dataclass(frozen=True)
-class RunList:
+class RunList(Data):
     """Runs, the newest first."""
 
     runs: tuple[RunRow, ...]
 
 
-@dataclass(frozen=True)
-class SpecOfRun:
+class SpecOfRun(Data):
     """The stored version that a run is of."""
 
     slug: str
@@ -61,16 +59,14 @@ class SpecOfRun:
     spec_hash: str
 
 
-@dataclass(frozen=True)
-class KeptCheckpoint:
+class KeptCheckpoint(Data):
     """A checkpoint that is still on the disk."""
 
     timesteps: int
     path: Path
 
 
-@dataclass(frozen=True)
-class RunDetails:
+class RunDetails(Data):
     """Everything about one run.
 
     Attributes:
@@ -88,8 +84,7 @@ class RunDetails:
     children: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class RunEvents:
+class RunEvents(Data):
     """Which events of a run.
 
     Attributes:
@@ -103,16 +98,14 @@ class RunEvents:
     follow: bool = False
 
 
-@dataclass(frozen=True)
-class ExportRun:
+class ExportRun(Data):
     """A run, and the new or empty folder that it is written into."""
 
     run: str
     folder: Path
 
 
-@dataclass(frozen=True)
-class ExportedRun:
+class ExportedRun(Data):
     """The files that were written."""
 
     run_id: str

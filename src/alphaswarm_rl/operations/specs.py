@@ -5,26 +5,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.operations.references import spec_of
 from alphaswarm_rl.spec import RLExperimentSpec, diff_specs, load_spec, load_specs_from_dir, refuse_absent
 from alphaswarm_rl.spec.diff import Difference
 
 
-@dataclass(frozen=True)
-class ValidateSpecs:
+class ValidateSpecs(Data):
     """Which specs are checked: YAML files, presets, and folders that are searched for YAML files."""
 
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class CheckedSpec:
+class CheckedSpec(Data):
     """One spec that was checked: its slug and hash, or the error that breaks it."""
 
     path: str
@@ -33,8 +31,7 @@ class CheckedSpec:
     error: JsonObject | None = None
 
 
-@dataclass(frozen=True)
-class CheckedSpecs:
+class CheckedSpecs(Data):
     """Every spec that was found, in the order of the paths."""
 
     specs: tuple[CheckedSpec, ...]
@@ -50,39 +47,34 @@ class CheckedSpecs:
         return bool(self.specs) and not self.broken
 
 
-@dataclass(frozen=True)
-class NamedSpec:
+class NamedSpec(Data):
     """A spec by the words that name it: a YAML file, a preset or a run."""
 
     spec_or_run: str
 
 
-@dataclass(frozen=True)
-class SpecHashes:
+class SpecHashes(Data):
     """The two hashes of a spec."""
 
     spec_hash: str
     exec_hash: str
 
 
-@dataclass(frozen=True)
-class WholeSpec:
+class WholeSpec(Data):
     """A spec with every field, as data and as YAML."""
 
     data: JsonObject
     yaml: str
 
 
-@dataclass(frozen=True)
-class CompareSpecs:
+class CompareSpecs(Data):
     """Two specs by the words that name them."""
 
     left: str
     right: str
 
 
-@dataclass(frozen=True)
-class Differences:
+class Differences(Data):
     """Every field in which two specs differ, by path."""
 
     differences: tuple[Difference, ...]

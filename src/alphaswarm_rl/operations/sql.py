@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from alphaswarm_rl.lake.queries import Rows, query
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(Data):
     """A question.
 
     Attributes:

@@ -6,7 +6,6 @@ Every tracked run has a journal of records; a tracker that was down, or slow, la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from alphaswarm_rl.core.errors import OptionError, TrackingError
 from alphaswarm_rl.core.run_listener import RunFacts
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.liveness import LIVE
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NamedRuns, operation
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.tracking.courier import deliver_now
@@ -21,8 +21,7 @@ from alphaswarm_rl.tracking.listener import delivery_columns, journal_folder
 from alphaswarm_rl.tracking.waiting import Standing, end_for, journals, move, standing
 
 
-@dataclass(frozen=True)
-class JournalStatus:
+class JournalStatus(Data):
     """How a run's journal stands, and the state of the run; null where the ledger does not know it."""
 
     journal: Standing
@@ -34,8 +33,7 @@ class JournalStatus:
         return _why(self.journal)
 
 
-@dataclass(frozen=True)
-class StoreStatus:
+class StoreStatus(Data):
     """Journals of runs.
 
     Attributes:
@@ -47,8 +45,7 @@ class StoreStatus:
     tracked: bool
 
 
-@dataclass(frozen=True)
-class SyncStore:
+class SyncStore(Data):
     """What is delivered.
 
     Attributes:
@@ -60,8 +57,7 @@ class SyncStore:
     to: str | None = None
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(Data):
     """Which runs had something to deliver, how many records went, and what could not be delivered."""
 
     runs: tuple[str, ...]

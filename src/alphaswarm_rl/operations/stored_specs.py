@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from alphaswarm_rl.ledger import Ledger, SpecRow, VersionRow
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NO_ARGUMENTS, NoArguments, operation
 from alphaswarm_rl.settings import Settings
 
 
-@dataclass(frozen=True)
-class SpecList:
+class SpecList(Data):
     """The specs of the ledger."""
 
     specs: tuple[SpecRow, ...]
 
 
-@dataclass(frozen=True)
-class ListVersions:
+class ListVersions(Data):
     """The spec whose versions are listed, by its slug."""
 
     slug: str
 
 
-@dataclass(frozen=True)
-class VersionList:
+class VersionList(Data):
     """The versions of a spec, the oldest first."""
 
     versions: tuple[VersionRow, ...]

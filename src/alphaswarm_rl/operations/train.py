@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_spec
@@ -13,8 +14,7 @@ from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import load_spec
 
 
-@dataclass(frozen=True)
-class TrainRequest:
+class TrainRequest(Data):
     """What is trained.
 
     Attributes:
@@ -26,8 +26,7 @@ class TrainRequest:
     options: JsonMapping = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ResumeRequest:
+class ResumeRequest(Data):
     """Which run goes on.
 
     Attributes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.ledger import FamilyCount
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, TrialEnded
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.operations.overrides import resolve_spec
@@ -15,8 +16,7 @@ from alphaswarm_rl.studies.tuning import tune as search
 from alphaswarm_rl.studies.tuning.report import refuse_existing
 
 
-@dataclass(frozen=True)
-class TuneRequest:
+class TuneRequest(Data):
     """Which study begins or goes on.
 
     Attributes:
@@ -34,8 +34,7 @@ class TuneRequest:
     options: JsonMapping = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class SearchedParameter:
+class SearchedParameter(Data):
     """One parameter of a study's space: its path, its type, the values it may take, and the first that is tried."""
 
     path: str
@@ -44,8 +43,7 @@ class SearchedParameter:
     first: object
 
 
-@dataclass(frozen=True)
-class StudyPreview:
+class StudyPreview(Data):
     """A study that was only checked.
 
     Attributes:
@@ -69,8 +67,7 @@ class StudyPreview:
         return {"study": self.study, "space": self.space, "sample": self.sample}
 
 
-@dataclass(frozen=True)
-class StudyResult:
+class StudyResult(Data):
     """What a study found so far.
 
     Attributes:

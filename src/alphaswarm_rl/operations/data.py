@@ -1,12 +1,21 @@
-"""Results as documents: plain data that JSON can hold, and sizes for people."""
+"""Plain data: what requests, results and events are made of, and how it becomes a JSON document."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import dataclass_transform
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Data:
+    """The base of every request, result and event: its subclasses are frozen dataclasses, so that each has a schema."""
+
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        dataclass(frozen=True, kw_only=kw_only)(cls)
 
 
 def plain(value: object) -> object:
