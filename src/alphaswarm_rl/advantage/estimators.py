@@ -102,14 +102,8 @@ class GRPOAdvantage(_CohortEstimator):
 
     def compute(self, rollout: RolloutRewards) -> Advantages:
         """The advantages; baselines and standard deviations are those of the cohorts."""
-        samples = episode_samples(rollout)
-        advantages, cohort = grpo(
-            samples.rewards,
-            samples.groups,
-            samples.valid,
-            leave_one_out=self.config.leave_one_out,
-            normalize=self.config.normalize,
-        )
+        c, samples = self.config, episode_samples(rollout)
+        advantages, cohort = grpo(*samples.judged, leave_one_out=c.leave_one_out, normalize=c.normalize)
         self.warn_of(cohort)
         return Advantages(
             samples.spread(advantages),
@@ -141,13 +135,9 @@ class ReinforcePlusPlusAdvantage(_CohortEstimator):
 
     def compute(self, rollout: RolloutRewards) -> Advantages:
         """The advantages; the baselines are the means of the cohorts."""
-        samples = episode_samples(rollout)
+        c, samples = self.config, episode_samples(rollout)
         advantages, cohort = reinforce_plus_plus(
-            samples.rewards,
-            samples.groups,
-            samples.valid,
-            minus_baseline=self.config.minus_baseline,
-            leave_one_out=self.config.leave_one_out,
+            *samples.judged, minus_baseline=c.minus_baseline, leave_one_out=c.leave_one_out
         )
         spread = samples.spread(advantages)
         if self.config.global_normalization:

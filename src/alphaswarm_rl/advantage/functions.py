@@ -104,12 +104,7 @@ def globally_normalized(advantages: AnyArray, valid: AnyArray = None) -> AnyArra
 
 
 def grpo(
-    rewards: AnyArray,
-    groups: AnyArray,
-    valid: AnyArray,
-    *,
-    leave_one_out: bool = True,
-    normalize: bool = True,
+    rewards: AnyArray, groups: AnyArray, valid: AnyArray, *, leave_one_out: bool = True, normalize: bool = True
 ) -> tuple[AnyArray, GroupStatistics]:
     """Each sample's reward less its cohort's mean, over its cohort's standard deviation, (M,).
 
@@ -124,12 +119,7 @@ def grpo(
 
 
 def reinforce_plus_plus(
-    rewards: AnyArray,
-    groups: AnyArray,
-    valid: AnyArray,
-    *,
-    minus_baseline: bool = True,
-    leave_one_out: bool = True,
+    rewards: AnyArray, groups: AnyArray, valid: AnyArray, *, minus_baseline: bool = True, leave_one_out: bool = True
 ) -> tuple[AnyArray, GroupStatistics | None]:
     """Each sample's reward, less its cohort's mean where `minus_baseline` says so, (M,).
 
@@ -166,6 +156,11 @@ class EpisodeSamples:
     valid: AnyArray
     groups: AnyArray
     numbers: AnyArray
+
+    @property
+    def judged(self) -> tuple[AnyArray, AnyArray, AnyArray]:
+        """What samples are judged by: rewards, cohorts, and whether they count."""
+        return self.rewards, self.groups, self.valid
 
     def spread(self, per_sample: AnyArray) -> AnyArray:
         """A number per sample as a number per step, (T, N): each step has that of its sample."""

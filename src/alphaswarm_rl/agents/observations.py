@@ -12,10 +12,10 @@ import numpy as np
 from gymnasium import spaces
 
 from alphaswarm_rl.core.errors import CheckpointError, EnvError
-from alphaswarm_rl.core.types import AnySpace, Array, Observation
+from alphaswarm_rl.core.types import AnySpace, Array, Batch
 
 #: Makes a batch of observations flat, (n, numbers) float32.
-Flatten = Callable[[Observation], Array]
+Flatten = Callable[[Batch], Array]
 
 
 def flattening(space: AnySpace) -> tuple[int, Flatten]:
@@ -42,14 +42,14 @@ def flattening(space: AnySpace) -> tuple[int, Flatten]:
     )
 
 
-def _as_rows(batch: Observation) -> Array:
+def _as_rows(batch: Batch) -> Array:
     return np.ascontiguousarray(batch, np.float32).reshape(len(batch), -1)
 
 
 def _one_hot(sizes: tuple[int, ...], first: Array) -> Flatten:
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
-    def flatten(batch: Observation) -> Array:
+    def flatten(batch: Batch) -> Array:
         chosen = np.asarray(batch).reshape(len(batch), -1) - first + starts
         rows = np.zeros((len(chosen), sum(sizes)), np.float32)
         np.put_along_axis(rows, chosen.astype(np.int64), 1.0, axis=1)
@@ -58,7 +58,7 @@ def _one_hot(sizes: tuple[int, ...], first: Array) -> Flatten:
     return flatten
 
 
-def select_rows(batch: Observation, rows: Array) -> Observation:
+def select_rows(batch: Batch, rows: Array) -> Batch:
     """Some environments' observations of a batch; Gymnasium's own final ones are arrays of arrays."""
     if isinstance(batch, dict):
         return {name: select_rows(part, rows) for name, part in batch.items()}
@@ -68,7 +68,7 @@ def select_rows(batch: Observation, rows: Array) -> Observation:
     return np.stack(list(chosen)) if chosen.dtype == object else chosen
 
 
-def to_arrays(batch: Observation, name: str = "observation") -> dict[str, Array]:
+def to_arrays(batch: Batch, name: str = "observation") -> dict[str, Array]:
     """Copies of the leaves of a batch, named after their way from `name`."""
     if isinstance(batch, dict | tuple):
         parts = batch.items() if isinstance(batch, dict) else enumerate(batch)
@@ -76,13 +76,13 @@ def to_arrays(batch: Observation, name: str = "observation") -> dict[str, Array]
     return {name: np.array(batch)}
 
 
-def last_observation(space: AnySpace, arrays: dict[str, Array], name: str = "observation") -> Observation | None:
+def last_observation(space: AnySpace, arrays: dict[str, Array], name: str = "observation") -> Batch | None:
     """The batch that was saved under that name; None where none was."""
     saved = any(key.partition("/")[0] == name for key in arrays)
     return _from_arrays(space, arrays, name) if saved else None
 
 
-def _from_arrays(space: AnySpace, arrays: dict[str, Array], name: str) -> Observation:
+def _from_arrays(space: AnySpace, arrays: dict[str, Array], name: str) -> Batch:
     """The batch of observations; arrays that do not fit the space are a CheckpointError."""
     if isinstance(space, spaces.Dict):
         return {part: _from_arrays(item, arrays, f"{name}/{part}") for part, item in space.spaces.items()}

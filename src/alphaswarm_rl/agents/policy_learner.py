@@ -21,7 +21,7 @@ from alphaswarm_rl.core.contracts import (
 from alphaswarm_rl.core.errors import CheckpointError
 from alphaswarm_rl.core.kinds import Policy
 from alphaswarm_rl.core.seeding import derived_seed
-from alphaswarm_rl.core.types import Array, Observation
+from alphaswarm_rl.core.types import Array, Batch, Masks
 
 
 def build_policy_learner(policy: Policy, request: AgentRequest) -> PolicyLearner:
@@ -65,7 +65,7 @@ class PolicyLearner:
         self.seed_predictions(derived_seed(request.seed, "policy", "predict"), request.env)
         self._space = request.observation_space
         #: What training goes on from; None before its first reset.
-        self.observation: Observation | None = None
+        self.observation: Batch | None = None
         #: Where the observation is the first of an episode; only policies that remember need it.
         self._starts = np.ones(request.num_envs, np.bool_)
         self._restored = False
@@ -95,13 +95,7 @@ class PolicyLearner:
         train_by_steps(self, env.num_envs, total_timesteps, hooks, step, dict)
 
     def predict(
-        self,
-        observation: Observation,
-        memory: object,
-        episode_start: Array,
-        *,
-        deterministic: bool,
-        masks: Array | None = None,
+        self, observation: Batch, memory: object, episode_start: Array, *, deterministic: bool, masks: Masks = None
     ) -> tuple[Array, None]:
         """The policy's actions; one that remembers keeps its memory itself, and others get neither starts nor masks."""
         return _act(self._predicting, observation, episode_start, deterministic=deterministic, masks=masks), None
@@ -137,9 +131,7 @@ def _is_episodic(runner: PolicyRunner) -> TypeGuard[EpisodicRunner]:
     return hasattr(runner, "act_in_episodes")
 
 
-def _act(
-    runner: PolicyRunner, observation: Observation, starts: Array, *, deterministic: bool, masks: Array | None
-) -> Array:
+def _act(runner: PolicyRunner, observation: Batch, starts: Array, *, deterministic: bool, masks: Array | None) -> Array:
     if _is_episodic(runner):
         return runner.act_in_episodes(observation, starts, deterministic=deterministic, masks=masks)
     return runner.act(observation, deterministic=deterministic)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, pipeline_findings, undeclared
 from alphaswarm_rl.core.contracts import EnvRequest, TableReader
 from alphaswarm_rl.core.errors import SpecError
-from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.envs.trading_env import TradingEnv
 from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -47,7 +47,7 @@ def audit_spec(
     spec: RLExperimentSpec,
     *,
     root: Path = Path(),
-    frames: Mapping[str, Any] | None = None,
+    frames: JsonMapping | None = None,
     lake: Callable[[], TableReader] | None = None,
     seed: int = 0,
 ) -> Report:
@@ -72,10 +72,12 @@ def audit_spec(
     # The whole window in one episode, with the reward of training: that is where hindsight may stand.
     component = type(builder.env)(builder.env.config.model_copy(update={"episode_bars": None}))
 
-    def make(market: MarketPanel) -> Any:
+    def make(market: MarketPanel) -> TradingEnv:
         parts = {**builder.parts, "panel": market}
         coefficient = spec.training.stop_properly_penalty_coef
-        return component.build(EnvRequest(num_envs=1, seed=seed, parts=parts, stop_properly=coefficient))
+        env = component.build(EnvRequest(num_envs=1, seed=seed, parts=parts, stop_properly=coefficient))
+        assert isinstance(env, TradingEnv)
+        return env
 
     plan = component.plan(EnvRequest(num_envs=1, seed=seed, parts={**builder.parts, "panel": panel}))
     request = replace(builder.data.request, window=window)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -205,18 +205,25 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
     peers = {(name, 1): PeerContestant(name, 1) for name in ("finrl", "gym_anytrading", "gym_trading_env")}
     peers |= {("torchtrade", n): PeerContestant("torchtrade", n) for n in sizes if n > 1}
     _take_turns([*ours.values(), fused, *spans.values()], list(peers.values()), rounds, seconds)
+    return [
+        *(_against(ours["stock_trading", n], peers["finrl", 1]) for n in sizes),
+        _between(ours["stock_trading", largest], fused),
+        _between(spans[_LONG], spans[_SHORT]),
+        *([Row("anytrading", 1, None, "gym_anytrading", None, None, missing)] if missing else ()),
+        *_one_asset_rows(ours, peers),
+    ]
 
-    rows = [_against(ours["stock_trading", n], peers["finrl", 1]) for n in sizes]
-    rows.append(_between(ours["stock_trading", largest], fused))
-    rows.append(_between(spans[_LONG], spans[_SHORT]))
-    if missing:
-        rows.append(Row("anytrading", 1, None, "gym_anytrading", None, None, missing))
-    for task in ("window_task", *(() if missing else ("anytrading",))):
-        for n in sizes:
-            rows += [_against(ours[task, n], peers[name, 1]) for name in ("gym_anytrading", "gym_trading_env")]
-            if n > 1:
-                rows.append(_against(ours[task, n], peers["torchtrade", n]))
-    return rows
+
+def _one_asset_rows(
+    ours: dict[tuple[str, int], Contestant], peers: dict[tuple[str, int], PeerContestant]
+) -> Iterator[Row]:
+    """The tasks with one asset, beside the peers that have one."""
+    for (task, n), contestant in ours.items():
+        if task == "stock_trading":
+            continue
+        yield from (_against(contestant, peers[name, 1]) for name in ("gym_anytrading", "gym_trading_env"))
+        if n > 1:
+            yield _against(contestant, peers["torchtrade", n])
 
 
 def _fused(env: TradingEnv) -> Contestant:

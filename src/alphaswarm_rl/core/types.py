@@ -28,5 +28,5 @@ JsonMapping: TypeAlias = Mapping[str, Any]
 Batch: TypeAlias = Any
 #: What an evaluation is part of: the search for the best model of a training, or a verb that judges a policy.
 EvaluationPhase: TypeAlias = Literal["validation", "evaluate", "replay"]
-#: A batch of observations: an array (n, ...), or a dict or tuple of such batches.
-Observation: TypeAlias = Any
+#: Which discrete choices are legal, one row per environment; None: all.
+Masks: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | None"

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, PolicyRequest, State
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError
-from alphaswarm_rl.core.types import AnyArray, AnySpace, Array, Observation
+from alphaswarm_rl.core.types import AnyArray, AnySpace, Array, Batch
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.policies.runners import batch_size
 
@@ -183,7 +183,7 @@ class MarketRunner:
         if by_units and isinstance(space, Box) and space.shape == self._cut.shape[1:]:
             self._bounds = space.low, space.high
 
-    def act(self, observation: Observation, *, deterministic: bool) -> AnyArray:
+    def act(self, observation: Batch, *, deterministic: bool) -> AnyArray:
         """Actions for what the environment shows now; nothing here is random, so `deterministic` changes nothing."""
         view = self._env.view
         self._check(observation)
@@ -224,7 +224,7 @@ class MarketRunner:
             self._allocations[bar] = self._allocate(self._env.plan.panel, bar)
         return self._allocations[bar]
 
-    def _check(self, observation: Observation) -> None:
+    def _check(self, observation: Batch) -> None:
         n = self._env.num_envs
         if batch_size(observation) != n or self._env.episode_numbers[0] < 0:
             raise ComponentError(

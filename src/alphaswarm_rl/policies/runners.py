@@ -15,10 +15,10 @@ from alphaswarm_rl.core import seeding
 from alphaswarm_rl.core.contracts import PolicyRequest, State, TrainedPolicy
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
-from alphaswarm_rl.core.types import AnySpace, Array, Observation
+from alphaswarm_rl.core.types import AnySpace, Array, Batch
 
 
-def batch_size(observation: Observation) -> int:
+def batch_size(observation: Batch) -> int:
     """How many environments an observation is of; Dict and Tuple observations are batched leaf by leaf."""
     while isinstance(observation, dict | tuple):
         observation = next(iter(observation.values())) if isinstance(observation, dict) else observation[0]
@@ -31,7 +31,7 @@ class ConstantRunner:
     def __init__(self, action: Array) -> None:
         self._action = action
 
-    def act(self, observation: Observation, *, deterministic: bool) -> Array:
+    def act(self, observation: Batch, *, deterministic: bool) -> Array:
         """The action, once per environment; nothing here is random, so `deterministic` changes nothing."""
         return np.repeat(self._action[np.newaxis], batch_size(observation), axis=0)
 
@@ -94,7 +94,7 @@ class RandomRunner:
         self._draw = _drawer(action_space)
         self._generator = seeding.generator(seed, "policy", "random")
 
-    def act(self, observation: Observation, *, deterministic: bool) -> Array:
+    def act(self, observation: Batch, *, deterministic: bool) -> Array:
         """Random actions; `deterministic` has no effect, for without its dice this policy is no policy."""
         return self._draw(self._generator, batch_size(observation))
 
@@ -165,13 +165,13 @@ class FrozenRunner:
         self.resume: Literal["exact", "approximate"] = "exact" if deterministic else "approximate"
         policy.seed(request.seed, request.env)
 
-    def act(self, observation: Observation, *, deterministic: bool) -> Array:
+    def act(self, observation: Batch, *, deterministic: bool) -> Array:
         """Actions, as if no episode had started since it was last asked."""
         none = np.zeros(batch_size(observation), np.bool_)
         return self.act_in_episodes(observation, none, deterministic=deterministic)
 
     def act_in_episodes(
-        self, observation: Observation, episode_start: Array, *, deterministic: bool, masks: Array | None = None
+        self, observation: Batch, episode_start: Array, *, deterministic: bool, masks: Array | None = None
     ) -> Array:
         """Actions; what it remembers of an environment is forgotten where an episode starts."""
         chosen = deterministic if self._deterministic is None else self._deterministic

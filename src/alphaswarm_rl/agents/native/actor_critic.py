@@ -64,18 +64,16 @@ class LossSettings:
     adam_eps: float
 
 
-@dataclass(frozen=True)
-class Minibatch:
-    """Transitions to learn from: NumPy or torch arrays of one length.
+@dataclass(kw_only=True)
+class Decisions:
+    """What networks saw, did and said, in NumPy or torch arrays: of n transitions, or of the steps of a rollout.
 
     Attributes:
         observations: As the networks see them, (n, inputs).
         actions: As they were drawn, (n, k).
         log_probs: Of the actions when they were drawn.
-        advantages: How much better than expected they were.
-        returns: What the critic shall say.
-        values: What it said.
-        masks: Which discrete choices were legal; None: all.
+        values: Of the observations then.
+        masks: Which discrete choices were legal, (n, outputs); None: all.
         memory: What was remembered before the first step, where the networks remember: (m, memory_width). The
             transitions are whole sequences of m environments then, step after step.
         starts: Which steps are the first of an episode, (steps, m).
@@ -84,25 +82,36 @@ class Minibatch:
     observations: AnyArray
     actions: AnyArray
     log_probs: AnyArray
-    advantages: AnyArray
-    returns: AnyArray
     values: AnyArray
     masks: AnyArray | None = None
     memory: AnyArray | None = None
     starts: AnyArray | None = None
 
+
+@dataclass(kw_only=True)
+class Minibatch(Decisions):
+    """Transitions to learn from, of one length.
+
+    Attributes:
+        advantages: How much better than expected they were.
+        returns: What the critic shall say.
+    """
+
+    advantages: AnyArray
+    returns: AnyArray
+
     def map(self, function: Callable[[AnyArray], AnyArray]) -> Minibatch:
         """The batch with a function applied to each array that has one row per transition."""
         return Minibatch(
-            function(self.observations),
-            function(self.actions),
-            function(self.log_probs),
-            function(self.advantages),
-            function(self.returns),
-            function(self.values),
-            None if self.masks is None else function(self.masks),
-            self.memory,
-            self.starts,
+            observations=function(self.observations),
+            actions=function(self.actions),
+            log_probs=function(self.log_probs),
+            values=function(self.values),
+            masks=None if self.masks is None else function(self.masks),
+            memory=self.memory,
+            starts=self.starts,
+            advantages=function(self.advantages),
+            returns=function(self.returns),
         )
 
 

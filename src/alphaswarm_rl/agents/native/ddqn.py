@@ -1,4 +1,4 @@
-"""Our own DQN."""
+"""Double DQN of our own: its parameters; `ddqn_learner` is the learner, `q_function` its networks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_va
 
 from alphaswarm_rl.agents.encoders import EncodedConfig, Layers
 from alphaswarm_rl.core.kinds import Agent
-from alphaswarm_rl.core.refs import ComponentRef, ref_to
+from alphaswarm_rl.core.refs import ComponentRef
+from alphaswarm_rl.replay_buffers.components import BufferRef
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AgentRequest, Learner
-
-    BufferRef = ComponentRef
-else:
-    BufferRef = ref_to("replay_buffer")
 
 _PRIORITIZED: Any = {"class": "prioritized"}
 

@@ -32,7 +32,7 @@ from alphaswarm_rl.core.errors import ComponentError, EnvError
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed, generator
-from alphaswarm_rl.core.types import Array, JsonObject, Observation
+from alphaswarm_rl.core.types import Array, Batch, JsonObject, Masks
 from alphaswarm_rl.replay_buffers.nstep import NStepBuffer, NStepWindows
 
 if TYPE_CHECKING:
@@ -235,13 +235,7 @@ class DdqnLearner(NativeLearner):
         self._predicting = generator(seed, "predict")
 
     def predict(
-        self,
-        observation: Observation,
-        memory: object,
-        episode_start: Array,
-        *,
-        deterministic: bool,
-        masks: Array | None = None,
+        self, observation: Batch, memory: object, episode_start: Array, *, deterministic: bool, masks: Masks = None
     ) -> tuple[Array, None]:
         """The best legal actions; where it may draw, now and then another one. It has no memory."""
         legal = None if masks is None else np.asarray(masks, np.bool_)

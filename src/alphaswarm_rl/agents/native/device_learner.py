@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -27,12 +27,25 @@ from alphaswarm_rl.agents.native.torch_layers import to_array
 from alphaswarm_rl.arrays.compiled_function import CompiledFunction
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, State, Stateful, TrainingHooks
 from alphaswarm_rl.core.errors import CheckpointError, EnvError
-from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import derived_seed, generator
-from alphaswarm_rl.core.types import Array, Observation
+from alphaswarm_rl.core.types import Array, Batch, JsonObject, Masks
 
 # cuBLAS reads it when it is first used, and repeats itself only with workspaces of a fixed size.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+class _DeviceEnv(Protocol):
+    """An environment of tensors, which writes what it shows where it is told to."""
+
+    def step(
+        self, actions: Tensor, *, out: Tensor, final_out: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, JsonObject]:
+        """One step of all environments."""
+        ...
+
+    def action_masks(self) -> Tensor:
+        """Which actions are legal now."""
+        ...
 
 
 class DevicePpoLearner(PpoLearner):
@@ -43,19 +56,11 @@ class DevicePpoLearner(PpoLearner):
         config: Its parameters.
         settings: How it learns.
         request: What it is built for.
-        estimator: Makes advantages of rewards.
     """
 
     net: DeviceActorCritic
 
-    def __init__(
-        self,
-        alias: str,
-        config: NativeOnPolicyConfig,
-        settings: PpoSettings,
-        request: AgentRequest,
-        estimator: BaseAdvantageEstimator,
-    ) -> None:
+    def __init__(self, alias: str, config: NativeOnPolicyConfig, settings: PpoSettings, request: AgentRequest) -> None:
         if config.encoder is not None:
             raise EnvError(
                 "an encoder", "with an environment on a device only plain layers are computed there", "Leave it out."
@@ -64,7 +69,7 @@ class DevicePpoLearner(PpoLearner):
         self._width = int(np.prod(request.observation_space.shape or (1,)))
         shape = network_shape(config, request, self._width)
         net = DeviceActorCritic(shape, generator(request.seed, "weights"), device=self._device)
-        super().__init__(alias, settings, request, net, estimator)
+        super().__init__(alias, settings, request, net)
         self._precision = config.precision
         wide = {"dtype": torch.float64, "device": self._device}
         self._scale = self._observation_moments = (
@@ -82,16 +87,15 @@ class DevicePpoLearner(PpoLearner):
 
     def _new_rollout(self, n: int, *, masked: bool) -> Rollout:
         steps, head, device = self._settings.n_steps, self.net.head, self._device
-        log_probs, values, rewards, final_values = torch.zeros((4, steps, n), device=device)
+        numbers = zip(
+            ("log_probs", "values", "rewards", "final_values"), torch.zeros((4, steps, n), device=device), strict=True
+        )
         terminated, truncated = torch.zeros((2, steps, n), dtype=torch.bool, device=device)
         kind = torch.int64 if head.discrete else torch.float32
         return Rollout(
             observations=torch.zeros((steps + 1, n, self._width), device=device),
             actions=torch.zeros((steps, n, head.numbers), dtype=kind, device=device),
-            log_probs=log_probs,
-            values=values,
-            final_values=final_values,
-            rewards=rewards,
+            **dict(numbers),
             terminated=terminated,
             truncated=truncated,
             masks=torch.zeros((steps, n, head.outputs), dtype=torch.bool, device=device) if masked else None,
@@ -134,7 +138,8 @@ class DevicePpoLearner(PpoLearner):
         mean, deviation = torch.as_tensor(self._scale.mean), torch.as_tensor(self._scale.deviation)
         return mean.to(torch.float32), (1.0 / deviation).to(torch.float32)
 
-    def _collect(self, env: Any, rollout: Rollout, length: int) -> None:
+    def _collect(self, env: AnyVectorEnv, rollout: Rollout, length: int) -> None:
+        device_env = cast(_DeviceEnv, env)
         measure = self._measure()
         total, squares = torch.zeros((2, self._width), dtype=torch.float64, device=self._device)
         seen, net = rollout.observations, self.net
@@ -142,7 +147,7 @@ class DevicePpoLearner(PpoLearner):
         for step in range(length):
             noise, masks = net.noise(self._random, env.num_envs), []
             if rollout.masks is not None:
-                rollout.masks[step] = env.action_masks().reshape(rollout.masks[step].shape)
+                rollout.masks[step] = device_env.action_masks().reshape(rollout.masks[step].shape)
                 masks = [rollout.masks[step]]
             *sums, drawn, log_probs, values, actions = self._act(
                 [net.parameters, seen[step], noise, *(measure or ()), *masks]
@@ -151,7 +156,7 @@ class DevicePpoLearner(PpoLearner):
                 # Of standardised numbers float32 has digits enough for a step, and float64 for all of them.
                 total += sums[0]
                 squares += sums[1]
-            _, rewards, terminated, truncated, _ = env.step(actions, out=seen[step + 1], final_out=self._final)
+            _, rewards, terminated, truncated, _ = device_env.step(actions, out=seen[step + 1], final_out=self._final)
             rollout.actions[step], rollout.log_probs[step], rollout.values[step] = drawn, log_probs, values
             rollout.rewards[step], rollout.terminated[step], rollout.truncated[step] = rewards, terminated, truncated
             if self._estimator.uses_values:
@@ -204,13 +209,7 @@ class DevicePpoLearner(PpoLearner):
         self._predicting.manual_seed(derived_seed(seed, "predict"))
 
     def predict(
-        self,
-        observation: Observation,
-        memory: object,
-        episode_start: Array,
-        *,
-        deterministic: bool,
-        masks: Array | None = None,
+        self, observation: Batch, memory: object, episode_start: Array, *, deterministic: bool, masks: Masks = None
     ) -> tuple[Array, None]:
         """Actions for a batch of NumPy arrays; it has no memory."""
         seen = torch.as_tensor(np.asarray(observation, np.float32)).to(self._device).reshape(len(observation), -1)

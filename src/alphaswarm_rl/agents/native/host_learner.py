@@ -23,33 +23,17 @@ from alphaswarm_rl.agents.stepping import can_restore, require_same_step_autores
 from alphaswarm_rl.core.blas_threads import blas_threads
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, State, TrainingHooks
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
-from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import generator
-from alphaswarm_rl.core.types import Array, Observation
+from alphaswarm_rl.core.types import Array, Batch, Masks
 
 
 class HostPpoLearner(PpoLearner):
-    """Collects rollouts in NumPy, and learns from each.
-
-    Args:
-        alias: What the agent is called.
-        settings: How it learns.
-        request: What it is built for.
-        net: Its networks.
-        estimator: Makes advantages of rewards.
-    """
+    """Collects rollouts in NumPy, and learns from each; its arguments are those of `PpoLearner`."""
 
     net: HostActorCritic
 
-    def __init__(
-        self,
-        alias: str,
-        settings: PpoSettings,
-        request: AgentRequest,
-        net: HostActorCritic,
-        estimator: BaseAdvantageEstimator,
-    ) -> None:
-        super().__init__(alias, settings, request, net, estimator)
+    def __init__(self, alias: str, settings: PpoSettings, request: AgentRequest, net: HostActorCritic) -> None:
+        super().__init__(alias, settings, request, net)
         n = request.num_envs
         self._space = request.observation_space
         self._width, self._flatten = flattening(request.observation_space)
@@ -236,13 +220,7 @@ class HostPpoLearner(PpoLearner):
         self._predicting = generator(seed, "predict")
 
     def predict(
-        self,
-        observation: Observation,
-        memory: object,
-        episode_start: Array,
-        *,
-        deterministic: bool,
-        masks: Array | None = None,
+        self, observation: Batch, memory: object, episode_start: Array, *, deterministic: bool, masks: Masks = None
     ) -> tuple[Array, Array | None]:
         """Actions for a batch, and the memory for the next call, where the networks remember."""
         seen = self._flatten(observation)

@@ -8,7 +8,7 @@ from typing import Literal
 from alphaswarm_rl.agents.stepping import can_restore
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
 from alphaswarm_rl.core.errors import CheckpointError
-from alphaswarm_rl.core.types import Observation
+from alphaswarm_rl.core.types import Batch
 
 
 class NativeLearner(ABC):
@@ -24,7 +24,7 @@ class NativeLearner(ABC):
     def __init__(self, alias: str) -> None:
         self.timesteps = 0
         #: What training goes on from; None before its first reset.
-        self.observation: Observation | None = None
+        self.observation: Batch | None = None
         self._alias = alias
         self._restored = False
 

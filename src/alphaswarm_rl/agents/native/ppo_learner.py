@@ -21,6 +21,7 @@ from alphaswarm_rl.agents.native.actor_critic import (
     APPROX_KL,
     STATISTICS,
     ActorCritic,
+    Decisions,
     LossSettings,
     Minibatch,
     NetworkShape,
@@ -56,6 +57,7 @@ class PpoSettings:
         gamma: Discount per step.
         scales_observations: Whether observations are standardised.
         scales_rewards: Whether rewards are.
+        estimator: Makes advantages of rewards.
         loss: The loss of one gradient step.
     """
 
@@ -69,21 +71,21 @@ class PpoSettings:
     gamma: float
     scales_observations: bool
     scales_rewards: bool
+    estimator: BaseAdvantageEstimator
     loss: LossSettings
 
     @classmethod
-    def of(
-        cls, config: PpoInhouse.Config | A2cInhouse.Config, estimator: BaseAdvantageEstimator, num_envs: int
-    ) -> PpoSettings:
-        """Those of an agent's parameters.
+    def of(cls, config: PpoInhouse.Config | A2cInhouse.Config, request: AgentRequest) -> PpoSettings:
+        """Those of an agent's parameters; the estimator is that of the request, or GAE.
 
         A2C is one pass over one batch: the ratio of new to old probabilities is 1 there, so its gradient is the plain
         one.
         """
         ppo = config if isinstance(config, PpoInhouse.Config) else None
+        estimator = request.advantage or _gae(config)
         return cls(
             n_steps=config.n_steps,
-            batch_size=ppo.batch_size if ppo else config.n_steps * num_envs,
+            batch_size=ppo.batch_size if ppo else config.n_steps * request.num_envs,
             n_epochs=ppo.n_epochs if ppo else 1,
             learning_rate=config.learning_rate,
             anneals_rate=config.lr_schedule == "linear",
@@ -92,6 +94,7 @@ class PpoSettings:
             gamma=config.gamma,
             scales_observations=config.normalize_observation and not config.encoder_is_scaled,
             scales_rewards=config.normalize_reward,
+            estimator=estimator,
             loss=LossSettings(
                 clip_range=ppo.clip_range if ppo else math.inf,
                 clip_range_vf=ppo.clip_range_vf if ppo else None,
@@ -116,15 +119,14 @@ class PpoSettings:
 
 def build_learner(alias: str, config: PpoInhouse.Config | A2cInhouse.Config, request: AgentRequest) -> Learner:
     """The learner; where the environment is on a device, all of it is."""
-    estimator = request.advantage or _gae(config)
-    settings = PpoSettings.of(config, estimator, request.num_envs)
+    settings = PpoSettings.of(config, request)
     if is_on_device(request.env):
         from alphaswarm_rl.agents.native.device_learner import DevicePpoLearner
 
-        return DevicePpoLearner(alias, config, settings, request, estimator)
+        return DevicePpoLearner(alias, config, settings, request)
     from alphaswarm_rl.agents.native.host_learner import HostPpoLearner
 
-    return HostPpoLearner(alias, settings, request, _host_networks(config, request), estimator)
+    return HostPpoLearner(alias, settings, request, _host_networks(config, request))
 
 
 def _gae(config: NativeOnPolicyConfig) -> BaseAdvantageEstimator:
@@ -158,36 +160,22 @@ def _host_networks(config: NativeOnPolicyConfig, request: AgentRequest) -> HostA
     )
 
 
-@dataclass
-class Rollout:
-    """Steps of all environments, time first; what is not filled yet holds nothing.
+@dataclass(kw_only=True)
+class Rollout(Decisions):
+    """Steps of all environments, time first, (T, N, ...); what is not filled yet holds nothing.
 
     Attributes:
-        observations: Flat, (T, N, width).
-        actions: As they were drawn, (T, N, k).
-        log_probs: Of the actions, (T, N).
-        values: Of the observations, (T, N).
         final_values: Values of what truncated episodes showed last, (T, N).
         rewards: (T, N).
         terminated: Which episodes terminated in that step, (T, N).
         truncated: Which were cut off there, (T, N).
-        masks: Legal choices, (T, N, outputs), where the environment says them.
-        starts: Which steps are the first of an episode, (T, N), where the networks remember.
-        memory: What they remembered before the first step, (N, memory_width).
         filled: Steps so far.
     """
 
-    observations: AnyArray
-    actions: AnyArray
-    log_probs: AnyArray
-    values: AnyArray
     final_values: AnyArray
     rewards: AnyArray
     terminated: AnyArray
     truncated: AnyArray
-    masks: AnyArray | None = None
-    starts: AnyArray | None = None
-    memory: AnyArray | None = None
     filled: int = 0
 
     def transitions(self, length: int, observations: AnyArray, found: Advantages) -> Minibatch:
@@ -212,26 +200,18 @@ class PpoLearner(NativeLearner):
         settings: How it learns.
         request: What it is built for.
         net: Its networks.
-        estimator: Makes advantages of rewards.
     """
 
     #: What standardises observations, where anything does; its state is saved.
     _observation_moments: Stateful | None = None
     _reward_scale: RewardScale | None = None
 
-    def __init__(
-        self,
-        alias: str,
-        settings: PpoSettings,
-        request: AgentRequest,
-        net: ActorCritic,
-        estimator: BaseAdvantageEstimator,
-    ) -> None:
+    def __init__(self, alias: str, settings: PpoSettings, request: AgentRequest, net: ActorCritic) -> None:
         super().__init__(alias)
         self.rollout_transitions = settings.n_steps * request.num_envs
         self.net = net
         self._settings = settings
-        self._estimator = estimator
+        self._estimator = settings.estimator
         self._training = request.training
 
     # The update.

@@ -41,6 +41,8 @@ from alphaswarm_rl.policies.backbones.layers import draw_from
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _ILLEGAL = -1e30
+#: The tensors of a batch in the order in which the gradient step takes them; masks only where there are any.
+_TRANSITIONS = ("observations", "actions", "log_probs", "values", "advantages", "returns", "masks")
 
 
 class ActorCriticModule(EncodedModule):
@@ -336,29 +338,20 @@ class DeviceActorCritic(ActorCritic):
         self.steps += 1
         # As tensors: other numbers need no new compilation.
         numbers = torch.tensor((clip_range, *adam_factors(rate, self.steps)), dtype=torch.float32)
-        tensors = [
-            numbers.to(self.device, non_blocking=True),
-            self.parameters,
-            self.first_moment,
-            self.second_moment,
-            batch.observations,
-            batch.actions,
-            batch.log_probs,
-            batch.advantages,
-            batch.returns,
-            batch.values,
-        ]
-        (statistics,) = self._step(tensors if batch.masks is None else [*tensors, batch.masks])
+        transitions = [tensor for name in _TRANSITIONS if (tensor := getattr(batch, name)) is not None]
+        vectors = [self.parameters, self.first_moment, self.second_moment]
+        (statistics,) = self._step([numbers.to(self.device, non_blocking=True), *vectors, *transitions])
         return statistics
 
     def _gradient_step(self, numbers: Tensor, *tensors: Tensor) -> tuple[Tensor]:
         parameters, first, second, *transitions = tensors
+        batch = Minibatch(**dict(zip(_TRANSITIONS, transitions, strict=False)))
         clip_range, rate, correction = numbers.unbind()
         settings = self._settings
         assert settings is not None
         leaf = parameters.detach().requires_grad_()
         with torch.enable_grad():
-            loss, statistics = self._loss(leaf, Minibatch(*transitions), settings, clip_range)
+            loss, statistics = self._loss(leaf, batch, settings, clip_range)
             (gradient,) = torch.autograd.grad(loss, leaf)
         norm = torch.linalg.vector_norm(gradient)
         gradient = gradient * torch.clamp(settings.max_grad_norm / (norm + 1e-6), max=1.0)

@@ -23,7 +23,7 @@ from alphaswarm_rl.agents.sb3.vec_env import as_sb3
 from alphaswarm_rl.core import seeding
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, State, TrainingHooks
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
-from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject, Observation
+from alphaswarm_rl.core.types import Array, Batch, JsonMapping, JsonObject, Masks
 
 if TYPE_CHECKING:
     from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
@@ -63,7 +63,7 @@ class SB3Learner:
 
     resume: Literal["exact", "approximate"] = "approximate"
     #: Every training begins with a reset.
-    observation: Observation | None = None
+    observation: Batch | None = None
 
     def __init__(self, agent: SB3Adapter, request: AgentRequest) -> None:
         self._alias = agent.rl_alias
@@ -114,13 +114,7 @@ class SB3Learner:
                 callback.report()
 
     def predict(
-        self,
-        observation: Observation,
-        memory: object,
-        episode_start: Array,
-        *,
-        deterministic: bool,
-        masks: Array | None = None,
+        self, observation: Batch, memory: object, episode_start: Array, *, deterministic: bool, masks: Masks = None
     ) -> tuple[Array, object]:
         """Actions for a batch, and the memory for the next call.
 

@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.core.types import Array, JsonObject, Observation
+from alphaswarm_rl.core.types import Array, Batch, JsonObject
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv
@@ -79,7 +79,7 @@ class BatchedVecEnv(VecEnv):
         self._lengths = np.zeros(env.num_envs, dtype=np.int64)
         self._quiet: list[dict[str, Any]] = [{} for _ in range(env.num_envs)]
 
-    def reset(self) -> Observation:
+    def reset(self) -> Batch:
         """Starts every environment anew, with the seed and the options given since the last reset."""
         observation, _ = self._env.reset(seed=self._seeds[0], options=self._options[0] or None)
         self._reset_seeds()
@@ -92,7 +92,7 @@ class BatchedVecEnv(VecEnv):
         """Keeps the actions for `step_wait`."""
         self._actions = actions
 
-    def step_wait(self) -> tuple[Observation, Array, Array, list[dict[str, Any]]]:
+    def step_wait(self) -> tuple[Batch, Array, Array, list[dict[str, Any]]]:
         """Steps all environments."""
         observation, rewards, terminated, truncated, infos = self._env.step(self._actions)
         dones = terminated | truncated

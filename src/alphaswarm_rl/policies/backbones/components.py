@@ -6,7 +6,6 @@ themselves are in `networks`, which loads torch; this module does not.
 
 from __future__ import annotations
 
-import abc
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
@@ -17,6 +16,8 @@ from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.kinds import TimeSeriesEncoder
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from alphaswarm_rl.core.contracts import EncoderRequest
 
 #: Width of the features where nobody asks for another.
@@ -78,11 +79,18 @@ class Backbone(TimeSeriesEncoder):
     class Config(BackboneConfig):
         """Only the shared parameters."""
 
-    @abc.abstractmethod
-    def network(self, features: int, length: int, features_dim: int) -> Any:
-        """The bare torch module; its weights are drawn, loaded and frozen by `build`."""
+    #: The class in `networks`, which takes the config's own parameters by name.
+    network_class: ClassVar[str]
 
-    def build(self, request: EncoderRequest) -> Any:
+    def network(self, features: int, length: int, features_dim: int) -> nn.Module:
+        """The bare torch module; its weights are drawn, loaded and frozen by `build`."""
+        from alphaswarm_rl.policies.backbones import networks
+
+        own = {name: getattr(self.config, name) for name in type(self.config).model_fields}
+        shape = {name: value for name, value in own.items() if name not in BackboneConfig.model_fields}
+        return getattr(networks, self.network_class)(features, length, features_dim, **shape)
+
+    def build(self, request: EncoderRequest) -> nn.Module:
         """The network, ready to be trained or used."""
         from alphaswarm_rl.policies.backbones.files import assemble
 
@@ -97,6 +105,7 @@ class TransformerBackbone(Backbone):
     """
 
     rl_alias = "transformer"
+    network_class = "TransformerNetwork"
     rl_tags = ("attention",)
 
     class Config(BackboneConfig):
@@ -115,23 +124,6 @@ class TransformerBackbone(Backbone):
                 refuse(f"d_model ({self.d_model}) is no multiple of heads ({self.heads})")
             return self
 
-    def network(self, features: int, length: int, features_dim: int) -> Any:
-        """The bare network."""
-        from alphaswarm_rl.policies.backbones.networks import TransformerNetwork
-
-        c = self.config
-        return TransformerNetwork(
-            features,
-            length,
-            features_dim,
-            d_model=c.d_model,
-            heads=c.heads,
-            layers=c.layers,
-            d_ff=c.d_ff,
-            dropout=c.dropout,
-            pool=c.pool,
-        )
-
 
 class PatchTSTBackbone(Backbone):
     """A transformer over patches of each feature's series by itself, all features through one and the same network.
@@ -145,6 +137,7 @@ class PatchTSTBackbone(Backbone):
     """
 
     rl_alias = "patch_tst"
+    network_class = "PatchTSTNetwork"
     rl_tags = ("attention",)
 
     class Config(BackboneConfig):
@@ -166,29 +159,15 @@ class PatchTSTBackbone(Backbone):
                 refuse(f"stride ({self.stride}) above patch ({self.patch}) would leave steps out")
             return self
 
-    def network(self, features: int, length: int, features_dim: int) -> Any:
+    def network(self, features: int, length: int, features_dim: int) -> nn.Module:
         """The bare network; a window shorter than a patch is an error."""
-        from alphaswarm_rl.policies.backbones.networks import PatchTSTNetwork
-
-        c = self.config
-        if length < c.patch:
+        if length < self.config.patch:
             raise ComponentError(
                 f"policy_backbone {self.rl_alias!r}",
-                f"its windows of {length} steps are shorter than a patch of {c.patch}",
+                f"its windows of {length} steps are shorter than a patch of {self.config.patch}",
                 "Use longer windows, or a smaller patch and stride.",
             )
-        return PatchTSTNetwork(
-            features,
-            length,
-            features_dim,
-            patch=c.patch,
-            stride=c.stride,
-            d_model=c.d_model,
-            heads=c.heads,
-            layers=c.layers,
-            d_ff=c.d_ff,
-            dropout=c.dropout,
-        )
+        return super().network(features, length, features_dim)
 
 
 class RecurrentBackbone(Backbone):
@@ -199,6 +178,7 @@ class RecurrentBackbone(Backbone):
     """
 
     rl_alias = "recurrent"
+    network_class = "RecurrentNetwork"
     rl_tags = ("recurrent",)
 
     class Config(BackboneConfig):
@@ -208,15 +188,6 @@ class RecurrentBackbone(Backbone):
         hidden: PositiveInt = Field(128, description="Width of a layer's state.")
         layers: PositiveInt = Field(2, description="Layers.")
         dropout: float = dropout_field(0.1)
-
-    def network(self, features: int, length: int, features_dim: int) -> Any:
-        """The bare network."""
-        from alphaswarm_rl.policies.backbones.networks import RecurrentNetwork
-
-        c = self.config
-        return RecurrentNetwork(
-            features, length, features_dim, cell=c.cell, hidden=c.hidden, layers=c.layers, dropout=c.dropout
-        )
 
 
 class AutoencoderBackbone(Backbone):
@@ -228,6 +199,7 @@ class AutoencoderBackbone(Backbone):
     """
 
     rl_alias = "autoencoder"
+    network_class = "AutoencoderNetwork"
     rl_tags = ("compression",)
     reshapable = frozenset({"reconstruction_weight"})
     training_only = ("decoder.",)
@@ -247,12 +219,3 @@ class AutoencoderBackbone(Backbone):
             if self.frozen and self.reconstruction_weight:
                 refuse("reconstruction_weight has no effect on a frozen encoder")
             return self
-
-    def network(self, features: int, length: int, features_dim: int) -> Any:
-        """The bare network."""
-        from alphaswarm_rl.policies.backbones.networks import AutoencoderNetwork
-
-        c = self.config
-        return AutoencoderNetwork(
-            features, length, features_dim, hidden=c.hidden, reconstruction_weight=c.reconstruction_weight
-        )

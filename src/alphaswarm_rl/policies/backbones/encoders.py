@@ -19,7 +19,7 @@ from torch.autograd.function import FunctionCtx
 from alphaswarm_rl.core.contracts import EncoderRequest
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.refs import ComponentRef, reference
-from alphaswarm_rl.core.types import AnySpace, JsonMapping, Observation
+from alphaswarm_rl.core.types import AnySpace, Batch, JsonMapping
 from alphaswarm_rl.policies.backbones.components import Backbone
 from alphaswarm_rl.policies.backbones.layers import initialise
 
@@ -199,7 +199,7 @@ class MlpEncoder(nn.Module):
         self.features_dim = features_dim
         self.embed = nn.Sequential(nn.Linear(_flat_width(space), features_dim), nn.ReLU())
 
-    def forward(self, observations: Observation) -> Tensor:
+    def forward(self, observations: Batch) -> Tensor:
         """Features (B, d)."""
         return self.embed(_flatten(self.space, observations))
 
@@ -271,7 +271,7 @@ def _flat_width(space: AnySpace) -> int:
     )
 
 
-def _flatten(space: AnySpace, observations: Observation) -> Tensor:
+def _flatten(space: AnySpace, observations: Batch) -> Tensor:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
