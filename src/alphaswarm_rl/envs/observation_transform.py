@@ -127,9 +127,8 @@ class ObservationTransform:
         self._moments = {name: Moments(stacked[name].shape) for name in self._floats if settings.normalize != "none"}
         self._frames: dict[str, list[Array]] = {}
         self._flat = isinstance(space, Box) and len(space.shape) == 1
-        spaces = {
-            name: self._finished_space(name, stacked[name]) if name in boxes else part for name, part in parts.items()
-        }
+        finished = {name: self._finished_space(name, box) for name, box in stacked.items()}
+        spaces = {**parts, **finished}
         #: The space of one observation afterwards.
         self.space: AnySpace = Dict(spaces) if self._is_dict else spaces[_WHOLE]
 

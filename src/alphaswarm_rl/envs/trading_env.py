@@ -41,6 +41,8 @@ class TradingEnv(BaseRLEnv):
         self.feature_names = self.observer.feature_names
         self.trade = self.decider.trade
         super().__init__(request, observation_space=self.observer.space, action_space=self.decider.space)
+        terms = zip(plan.terms, self.parts.terms, strict=True)
+        self._terms = [(named.name, named.weight, part) for named, part in terms]
         self.view = View(self.market, plan.initial_cash, n)
         if plan.tracks_cost:
             self.view.average_cost = np.zeros((n, plan.panel.num_assets))
@@ -77,10 +79,8 @@ class TradingEnv(BaseRLEnv):
         """What these environments show."""
         out: Array = np.empty((len(rows), len(self.feature_names)), np.float32)
         if rows is self._all:
-            self.observer.observe(self.view, out)
-        else:
-            self.observer.observe_rows(self.view.rows(rows), rows, out)
-        return out
+            return self.observer.observe(self.view, out)
+        return self.observer.observe_rows(self.view.rows(rows), rows, out)
 
     def identity(self) -> dict[str, Any]:
         """Its market and parts."""
@@ -137,12 +137,12 @@ class TradingEnv(BaseRLEnv):
         view = self.view
         view.reward[:] = 0.0
         terms: dict[str, Array] = {}
-        for named, part in zip(self.plan.terms, self.parts.terms, strict=True):
+        for name, weight, part in self._terms:
             out = np.empty(self.num_envs)
             part.step(view, out)
-            if named.weight != 1.0:
-                out *= named.weight
-            terms[named.name] = out
+            if weight != 1.0:
+                out *= weight
+            terms[name] = out
             view.reward += out
         return view.reward.copy(), terms
 

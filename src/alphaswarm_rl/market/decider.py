@@ -52,13 +52,13 @@ class Decider:
 
     def decide(self, view: View, actions: AnyArray, out: AnyArray | None = None) -> AnyArray:
         """The targets of all accounts, written to `out`; None: to a new array."""
-        xp = view.xp
         view.action = actions
         if out is None:
             shape = (view.n,) if self.trade.way == "position" else (view.n, view.market.assets)
-            out = xp.zeros(shape, dtype=xp.float64)
-        for part in (self.action, *self.stages):
-            part.step(view, out)
+            out = view.xp.zeros(shape, dtype=view.xp.float64)
+        self.action.step(view, out)
+        for stage in self.stages:
+            stage.step(view, out)
         if self._threshold is not None:
             turbulence_gate(view, self.trade, self._threshold, out)
         return out

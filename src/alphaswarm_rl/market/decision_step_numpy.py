@@ -47,6 +47,7 @@ class NumpyDecisionStep:
         self.decider = decider
         self.closed: dict[str, Array] = {}
         self._trade = trade
+        self._actions = ActionCheck(decider.space, n)
         self._targets = np.empty(n if trade.way == "position" else (n, market.assets))
         self._lends = margin.lends
         self._in_units = market.splits is not None and (trade.way == "shares" or trade.by_units)
@@ -80,7 +81,7 @@ class NumpyDecisionStep:
     def step(self, actions: Array) -> None:
         """Acts, fills, moves to the next bar and marks; actions that are not of the space are refused."""
         view = self.view
-        self.decider.decide(view, checked_actions(actions, self.decider.space, view.n), self._targets)
+        self.decider.decide(view, self._actions.checked(actions), self._targets)
         view.value_before[:] = view.value
         self._fill_and_mark()
         np.maximum(view.peak, view.value, out=view.peak)
@@ -168,23 +169,40 @@ class NumpyDecisionStep:
         view.turnover += (np.abs(self._traded) * prices[rows]).sum(axis=-1) / before
 
 
-def checked_actions(actions: Array, space: AnySpace, n: int) -> Array:
-    """The actions of n accounts, refused where one is not of the space or not a finite number."""
-    actions = np.asarray(actions)
-    discrete = space.dtype is not None and space.dtype.kind in "iu"
-    if actions.shape != (n, *(space.shape or ())) or actions.dtype.kind not in ("iu" if discrete else "iuf"):
-        raise EnvError(
-            f"actions of shape {actions.shape} and type {actions.dtype}",
-            f"this environment takes {batch_space(space, n)}",
-            "Give one action per environment.",
-        )
-    # One look at the sum tells whether any is not a number.
-    if discrete:
-        wrong = (actions < 0) | (actions >= (space.n if hasattr(space, "n") else space.nvec))  # type: ignore[attr-defined]
+class ActionCheck:
+    """Refuses actions of n accounts that are not of the space or not finite numbers.
+
+    Args:
+        space: The space of one account's action.
+        n: Number of accounts.
+    """
+
+    def __init__(self, space: AnySpace, n: int) -> None:
+        self._space, self._n = space, n
+        self._shape = (n, *(space.shape or ()))
+        self._discrete = space.dtype is not None and space.dtype.kind in "iu"
+        self._kinds = "iu" if self._discrete else "iuf"
+
+    def checked(self, actions: Array) -> Array:
+        """The actions."""
+        actions = np.asarray(actions)
+        if actions.shape != self._shape or actions.dtype.kind not in self._kinds:
+            raise EnvError(
+                f"actions of shape {actions.shape} and type {actions.dtype}",
+                f"this environment takes {batch_space(self._space, self._n)}",
+                "Give one action per environment.",
+            )
+        # One look at the sum tells whether any is not a number.
+        if self._discrete:
+            self._refuse_unknown(actions)
+        elif not math.isfinite(np.add.reduce(actions, axis=None)) and not np.isfinite(actions).all():
+            row = int(np.argwhere(~np.isfinite(actions))[0][0])
+            raise EnvError(f"the action of environment {row}", "it is not a finite number", "Mend the policy.")
+        return actions
+
+    def _refuse_unknown(self, actions: Array) -> None:
+        space: Any = self._space
+        wrong = (actions < 0) | (actions >= (space.n if hasattr(space, "n") else space.nvec))
         if np.count_nonzero(wrong):
             row = int(np.argwhere(wrong)[0][0])
             raise EnvError(f"action {actions[row]} of environment {row}", f"it is not in {space}", "Give one that is.")
-    elif not math.isfinite(np.add.reduce(actions, axis=None)) and not np.isfinite(actions).all():
-        row = int(np.argwhere(~np.isfinite(actions))[0][0])
-        raise EnvError(f"the action of environment {row}", "it is not a finite number", "Mend the policy.")
-    return actions

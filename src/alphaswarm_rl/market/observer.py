@@ -46,8 +46,8 @@ class Observer:
         """What all accounts see, written to `out`; None: to a new array."""
         if out is None:
             out = view.xp.zeros((view.n, len(self.feature_names)), dtype=view.xp.float32)
-        for part, columns in zip(self.parts, self.columns, strict=True):
-            part.step(view, out[:, columns])
+        for part, columns in zip(self.parts, self.columns, strict=False):
+            part.component.step(view, part.state, out[:, columns])
         return out
 
     def observe_rows(self, view: View, rows: Array, out: AnyArray) -> AnyArray:
