@@ -101,17 +101,9 @@ def transitions_of(rows: pa.Table) -> Transitions:
     seen_then[:-1] = observation[1:]
     if ended.any():
         seen_then[ended] = _matrix(rows.filter(pa.array(ended)), "final_observation", width=observation.shape[1])
-    every = Transitions(
-        observation=observation,
-        action=_matrix(rows, "action"),
-        reward=_numbers(rows, "reward"),
-        next_observation=seen_then,
-        terminated=terminated,
-        truncated=truncated,
-        step=step,
-        episode=episode,
-        episodes=episodes,
-    )
+    action, reward = _matrix(rows, "action"), _numbers(rows, "reward")
+    seen = (observation, action, reward, seen_then)
+    every = Transitions(*seen, terminated, truncated, step, episode, episodes)
     return every.take(ended | goes_on)
 
 

@@ -30,38 +30,8 @@ import pyarrow as pa
 
 from alphaswarm_rl.arrays.jit import njit
 from alphaswarm_rl.core.types import Array
-from alphaswarm_rl.lake.parquet_format import (
-    Codec,
-    ColumnChunk,
-    ColumnMetaData,
-    ColumnOrder,
-    ConvertedType,
-    DataPageHeader,
-    DictionaryPageHeader,
-    Encoding,
-    Field,
-    FileMetaData,
-    KeyValue,
-    LogicalType,
-    PageHeader,
-    PageType,
-    Repetition,
-    RowGroup,
-    SchemaElement,
-    Statistics,
-    TimestampType,
-    TimeUnit,
-    Type,
-    binaries,
-    binary,
-    i32,
-    i32s,
-    i64,
-    nested,
-    struct,
-    structs,
-    true,
-)
+from alphaswarm_rl.lake import parquet_format as pf
+from alphaswarm_rl.lake.parquet_format import Encoding, Field, PageType, SchemaElement, Type, i32, i64, nested, struct
 from alphaswarm_rl.lake.run_ends import is_runs, runs
 
 _MAGIC = b"PAR1"
@@ -74,7 +44,7 @@ def _meaning(converted: int, logical: int, *fields: Field) -> tuple[Field, ...]:
     return i32(SchemaElement.CONVERTED_TYPE, converted), newer
 
 
-_UTC_MICROS = (true(TimestampType.IS_ADJUSTED_TO_UTC), nested(TimestampType.UNIT, nested(TimeUnit.MICROS)))
+_UTC_MICROS = (pf.true(pf.TimestampType.IS_ADJUSTED_TO_UTC), nested(pf.TimestampType.UNIT, nested(pf.TimeUnit.MICROS)))
 #: Physical type and meaning by Arrow's type.
 _TYPES: dict[pa.DataType, tuple[int, tuple[Field, ...]]] = {
     pa.bool_(): (Type.BOOLEAN, ()),
@@ -82,13 +52,13 @@ _TYPES: dict[pa.DataType, tuple[int, tuple[Field, ...]]] = {
     pa.int64(): (Type.INT64, ()),
     pa.float32(): (Type.FLOAT, ()),
     pa.float64(): (Type.DOUBLE, ()),
-    pa.string(): (Type.BYTE_ARRAY, _meaning(ConvertedType.UTF8, LogicalType.STRING)),
+    pa.string(): (Type.BYTE_ARRAY, _meaning(pf.ConvertedType.UTF8, pf.LogicalType.STRING)),
     pa.timestamp("us", tz="UTC"): (
         Type.INT64,
-        _meaning(ConvertedType.TIMESTAMP_MICROS, LogicalType.TIMESTAMP, *_UTC_MICROS),
+        _meaning(pf.ConvertedType.TIMESTAMP_MICROS, pf.LogicalType.TIMESTAMP, *_UTC_MICROS),
     ),
 }
-_LIST_MEANING = _meaning(ConvertedType.LIST, LogicalType.LIST)
+_LIST_MEANING = _meaning(pf.ConvertedType.LIST, pf.LogicalType.LIST)
 
 #: Numbers that are split at once.
 _AT_ONCE = 1024
@@ -167,10 +137,10 @@ class ParquetWriter:
         chunks = [self._chunk(place, column) for place, column in zip(self._schema, table.columns, strict=True)]
         self._groups.append(
             struct(
-                structs(RowGroup.COLUMNS, [chunk.description for chunk in chunks]),
-                i64(RowGroup.TOTAL_BYTE_SIZE, sum(chunk.plain_size for chunk in chunks)),
-                i64(RowGroup.NUM_ROWS, table.num_rows),
-                i64(RowGroup.TOTAL_COMPRESSED_SIZE, sum(chunk.size for chunk in chunks)),
+                pf.structs(pf.RowGroup.COLUMNS, [chunk.description for chunk in chunks]),
+                i64(pf.RowGroup.TOTAL_BYTE_SIZE, sum(chunk.plain_size for chunk in chunks)),
+                i64(pf.RowGroup.NUM_ROWS, table.num_rows),
+                i64(pf.RowGroup.TOTAL_COMPRESSED_SIZE, sum(chunk.size for chunk in chunks)),
             )
         )
         self._rows += table.num_rows
@@ -178,22 +148,23 @@ class ParquetWriter:
     def add_key_value_metadata(self, entries: Mapping[bytes, bytes]) -> None:
         """What the footer says beside the columns."""
         self._metadata += [
-            struct(binary(KeyValue.KEY, key), binary(KeyValue.VALUE, value)) for key, value in entries.items()
+            struct(pf.binary(pf.KeyValue.KEY, key), pf.binary(pf.KeyValue.VALUE, value))
+            for key, value in entries.items()
         ]
 
     def close(self) -> None:
         """Writes the footer; the file itself stays open."""
-        root = struct(binary(SchemaElement.NAME, b"schema"), i32(SchemaElement.NUM_CHILDREN, len(self._schema)))
+        root = struct(pf.binary(SchemaElement.NAME, b"schema"), i32(SchemaElement.NUM_CHILDREN, len(self._schema)))
         elements = [element for place in self._schema for element in _schema_elements(place)]
-        order = struct(nested(ColumnOrder.TYPE_ORDER))
+        order = struct(nested(pf.ColumnOrder.TYPE_ORDER))
         footer = struct(
-            i32(FileMetaData.VERSION, _FORMAT_VERSION),
-            structs(FileMetaData.SCHEMA, [root, *elements]),
-            i64(FileMetaData.NUM_ROWS, self._rows),
-            structs(FileMetaData.ROW_GROUPS, self._groups),
-            structs(FileMetaData.KEY_VALUE_METADATA, self._metadata),
-            binary(FileMetaData.CREATED_BY, b"alphaswarm_rl"),
-            structs(FileMetaData.COLUMN_ORDERS, [order] * len(self._schema)),
+            i32(pf.FileMetaData.VERSION, _FORMAT_VERSION),
+            pf.structs(pf.FileMetaData.SCHEMA, [root, *elements]),
+            i64(pf.FileMetaData.NUM_ROWS, self._rows),
+            pf.structs(pf.FileMetaData.ROW_GROUPS, self._groups),
+            pf.structs(pf.FileMetaData.KEY_VALUE_METADATA, self._metadata),
+            pf.binary(pf.FileMetaData.CREATED_BY, b"alphaswarm_rl"),
+            pf.structs(pf.FileMetaData.COLUMN_ORDERS, [order] * len(self._schema)),
         )
         self._file.write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
 
@@ -206,9 +177,9 @@ class ParquetWriter:
         for page in written.pages:
             body: Any = codec.compress(page.body) if compressed else page.body
             head = struct(
-                i32(PageHeader.TYPE, page.type),
-                i32(PageHeader.UNCOMPRESSED_PAGE_SIZE, len(page.body)),
-                i32(PageHeader.COMPRESSED_PAGE_SIZE, len(body)),
+                i32(pf.PageHeader.TYPE, page.type),
+                i32(pf.PageHeader.UNCOMPRESSED_PAGE_SIZE, len(page.body)),
+                i32(pf.PageHeader.COMPRESSED_PAGE_SIZE, len(body)),
                 page.header,
             )
             offsets[page.type] = self._offset
@@ -216,20 +187,20 @@ class ParquetWriter:
             plain += len(head) + len(page.body)
         has_dictionary = PageType.DICTIONARY_PAGE in offsets
         metadata = nested(
-            ColumnChunk.META_DATA,
-            i32(ColumnMetaData.TYPE, _type_of(place.type)[0]),
-            i32s(ColumnMetaData.ENCODINGS, written.encodings),
-            binaries(ColumnMetaData.PATH_IN_SCHEMA, [name.encode() for name in _path(place)]),
-            i32(ColumnMetaData.CODEC, Codec.ZSTD if compressed else Codec.UNCOMPRESSED),
-            i64(ColumnMetaData.NUM_VALUES, written.entries),
-            i64(ColumnMetaData.TOTAL_UNCOMPRESSED_SIZE, plain),
-            i64(ColumnMetaData.TOTAL_COMPRESSED_SIZE, self._offset - begin),
-            i64(ColumnMetaData.DATA_PAGE_OFFSET, offsets[PageType.DATA_PAGE]),
-            *([i64(ColumnMetaData.DICTIONARY_PAGE_OFFSET, begin)] if has_dictionary else []),
-            *([nested(ColumnMetaData.STATISTICS, *written.statistics)] if written.statistics else []),
+            pf.ColumnChunk.META_DATA,
+            i32(pf.ColumnMetaData.TYPE, _type_of(place.type)[0]),
+            pf.i32s(pf.ColumnMetaData.ENCODINGS, written.encodings),
+            pf.binaries(pf.ColumnMetaData.PATH_IN_SCHEMA, [name.encode() for name in _path(place)]),
+            i32(pf.ColumnMetaData.CODEC, pf.Codec.ZSTD if compressed else pf.Codec.UNCOMPRESSED),
+            i64(pf.ColumnMetaData.NUM_VALUES, written.entries),
+            i64(pf.ColumnMetaData.TOTAL_UNCOMPRESSED_SIZE, plain),
+            i64(pf.ColumnMetaData.TOTAL_COMPRESSED_SIZE, self._offset - begin),
+            i64(pf.ColumnMetaData.DATA_PAGE_OFFSET, offsets[PageType.DATA_PAGE]),
+            *([i64(pf.ColumnMetaData.DICTIONARY_PAGE_OFFSET, begin)] if has_dictionary else []),
+            *([nested(pf.ColumnMetaData.STATISTICS, *written.statistics)] if written.statistics else []),
         )
         # Readers take the chunk's own offset from its metadata.
-        return _Chunk(struct(i64(ColumnChunk.FILE_OFFSET, 0), metadata), self._offset - begin, plain)
+        return _Chunk(struct(i64(pf.ColumnChunk.FILE_OFFSET, 0), metadata), self._offset - begin, plain)
 
 
 def _type_of(type_: pa.DataType) -> tuple[int, tuple[Field, ...]]:
@@ -245,18 +216,24 @@ def _path(place: pa.Field) -> tuple[str, ...]:
 def _schema_elements(place: pa.Field) -> list[bytes]:
     """A column in the schema; a list is a group in a group."""
     physical, meaning = _type_of(place.type)
-    repetition = i32(SchemaElement.REPETITION_TYPE, Repetition.OPTIONAL if place.nullable else Repetition.REQUIRED)
-    name = binary(SchemaElement.NAME, place.name.encode())
+    repetition = i32(
+        SchemaElement.REPETITION_TYPE, pf.Repetition.OPTIONAL if place.nullable else pf.Repetition.REQUIRED
+    )
+    name = pf.binary(SchemaElement.NAME, place.name.encode())
     if not pa.types.is_list(place.type):
         return [struct(i32(SchemaElement.TYPE, physical), repetition, name, *meaning)]
     one_child = i32(SchemaElement.NUM_CHILDREN, 1)
     return [
         struct(repetition, name, one_child, *_LIST_MEANING),
-        struct(i32(SchemaElement.REPETITION_TYPE, Repetition.REPEATED), binary(SchemaElement.NAME, b"list"), one_child),
+        struct(
+            i32(SchemaElement.REPETITION_TYPE, pf.Repetition.REPEATED),
+            pf.binary(SchemaElement.NAME, b"list"),
+            one_child,
+        ),
         struct(
             i32(SchemaElement.TYPE, physical),
-            i32(SchemaElement.REPETITION_TYPE, Repetition.OPTIONAL),
-            binary(SchemaElement.NAME, b"element"),
+            i32(SchemaElement.REPETITION_TYPE, pf.Repetition.OPTIONAL),
+            pf.binary(SchemaElement.NAME, b"element"),
         ),
     ]
 
@@ -308,9 +285,9 @@ def _of_dictionary(
 ) -> _Column:
     width = max(1, (len(dictionary) - 1).bit_length())
     header = nested(
-        PageHeader.DICTIONARY_PAGE_HEADER,
-        i32(DictionaryPageHeader.NUM_VALUES, len(dictionary)),
-        i32(DictionaryPageHeader.ENCODING, Encoding.PLAIN),
+        pf.PageHeader.DICTIONARY_PAGE_HEADER,
+        i32(pf.DictionaryPageHeader.NUM_VALUES, len(dictionary)),
+        i32(pf.DictionaryPageHeader.ENCODING, Encoding.PLAIN),
     )
     words = _Page(PageType.DICTIONARY_PAGE, _plain([dictionary]), header)
     data = _data(Encoding.RLE_DICTIONARY, rows, levels + bytes([width]) + _hybrid(indices, times, width))
@@ -369,11 +346,11 @@ def _one_page(encoding: int, entries: int, body: bytes | Array, bounds: tuple[Fi
 
 def _data(encoding: int, entries: int, body: bytes | Array) -> _Page:
     header = nested(
-        PageHeader.DATA_PAGE_HEADER,
-        i32(DataPageHeader.NUM_VALUES, entries),
-        i32(DataPageHeader.ENCODING, encoding),
-        i32(DataPageHeader.DEFINITION_LEVEL_ENCODING, Encoding.RLE),
-        i32(DataPageHeader.REPETITION_LEVEL_ENCODING, Encoding.RLE),
+        pf.PageHeader.DATA_PAGE_HEADER,
+        i32(pf.DataPageHeader.NUM_VALUES, entries),
+        i32(pf.DataPageHeader.ENCODING, encoding),
+        i32(pf.DataPageHeader.DEFINITION_LEVEL_ENCODING, Encoding.RLE),
+        i32(pf.DataPageHeader.REPETITION_LEVEL_ENCODING, Encoding.RLE),
     )
     return _Page(PageType.DATA_PAGE, body, header)
 
@@ -428,12 +405,12 @@ def _split(chunks: Sequence[pa.Array], before: bytes) -> Array:
 
 def _bounds(values: pa.Array, nulls: int) -> tuple[Field, ...]:
     """How many are null, the largest and the least of the others, as numbers."""
-    counted = i64(Statistics.NULL_COUNT, nulls)
+    counted = i64(pf.Statistics.NULL_COUNT, nulls)
     if not len(values):
         return (counted,)
     numbers = _numbers(values)
-    largest = binary(Statistics.MAX_VALUE, numbers.max().tobytes())
-    return counted, largest, binary(Statistics.MIN_VALUE, numbers.min().tobytes())
+    largest = pf.binary(pf.Statistics.MAX_VALUE, numbers.max().tobytes())
+    return counted, largest, pf.binary(pf.Statistics.MIN_VALUE, numbers.min().tobytes())
 
 
 def _hybrid(numbers: Array, lengths: Array, width: int) -> bytes:

@@ -110,6 +110,16 @@ def steps_of_run(lake: Lake, run_id: str, kind: Kind, chosen: Mapping[str, str |
             raise LakeError(f"the steps of run {run_id}", _first_line(error), _DAMAGED) from error
 
 
+def summary_of_run(settings: Settings, run_id: str) -> tuple[int, tuple[float, str] | None]:
+    """How many steps of a run are in the tables, and its evaluation's deepest drawdown with its date."""
+    with _connection() as connection:
+        views = register_run_views(run_id, connection, settings)
+        ((count,),) = connection.table(views["trajectories"]).aggregate("count(*)").fetchall()
+        curves = connection.table(views["equity_curves"]).filter("phase = 'evaluate'")
+        worst = curves.order("drawdown DESC").limit(1).project("drawdown, ts::DATE").fetchall()
+    return count, next(((depth, str(day)) for depth, day in worst), None)
+
+
 @contextmanager
 def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
     # No extension is ever fetched or loaded.

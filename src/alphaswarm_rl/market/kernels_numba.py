@@ -230,22 +230,9 @@ def _units(money, linear, cubic):
 
 @njit(cache=True)
 def trade_to_weights(
-    first,
-    last,
-    cash,
-    positions,
-    targets,
-    time,
-    prices,
-    tradable,
-    volume,
-    numbers,
-    initial,
-    short,
-    cost,
-    turnover,
+    first, last, cash, positions, targets, time, prices, tradable, volume, numbers, initial, short, cost, turnover,
     traded,
-):
+):  # fmt: skip
     """`Book.trade_to_weights`. `targets` (N, A) are weights after costs; `traded` is (N, A)."""
     rates = _rates(numbers)
     assets = positions.shape[1]
@@ -276,25 +263,9 @@ def trade_to_weights(
 
 @njit(cache=True)
 def trade_to_position(
-    first,
-    last,
-    cash,
-    positions,
-    direction,
-    asset,
-    time,
-    prices,
-    tradable,
-    volume,
-    numbers,
-    initial,
-    short,
-    size,
-    by_units,
-    cost,
-    turnover,
-    traded,
-):
+    first, last, cash, positions, direction, asset, time, prices, tradable, volume, numbers, initial, short, size,
+    by_units, cost, turnover, traded,
+):  # fmt: skip
     """`Book.trade_to_position` for account i in asset `asset[i]`.
 
     `direction` (N,) is -1, 0 or 1, or NaN, which leaves the position as it is; `size` is the fraction of the equity, or

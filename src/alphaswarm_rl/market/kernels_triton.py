@@ -293,15 +293,9 @@ def _units(money, linear, cubic, IMPACT: tl.constexpr, NEWTON: tl.constexpr):
 
 @triton.jit
 def _affordable(
-    cash,
-    price,
-    volume,
-    numbers,
-    WHOLE: tl.constexpr,
-    MINIMUM: tl.constexpr,
-    IMPACT: tl.constexpr,
-    NEWTON: tl.constexpr,
-):
+    cash, price, volume, numbers,
+    WHOLE: tl.constexpr, MINIMUM: tl.constexpr, IMPACT: tl.constexpr, NEWTON: tl.constexpr,
+):  # fmt: skip
     rate = tl.load(numbers + _BUY_RATE)
     money = cash
     if not WHOLE:
@@ -358,33 +352,11 @@ def _store_mark(cash, net, gross, numbers, equity_out, carry_out, called_out, ro
 
 @triton.jit
 def _shares_kernel(
-    cash_in,
-    positions_in,
-    orders_in,
-    time_in,
-    prices_in,
-    tradable_in,
-    volume_in,
-    numbers,
-    marks_in,
-    wishes,
-    cash_out,
-    positions_out,
-    cost_out,
-    turnover_out,
-    traded_out,
-    equity_out,
-    carry_out,
-    called_out,
-    count,
-    assets,
-    BLOCK: tl.constexpr,
-    MINIMUM: tl.constexpr,
-    IMPACT: tl.constexpr,
-    MARK: tl.constexpr,
-    WHOLE: tl.constexpr,
+    cash_in, positions_in, orders_in, time_in, prices_in, tradable_in, volume_in, numbers, marks_in, wishes,
+    cash_out, positions_out, cost_out, turnover_out, traded_out, equity_out, carry_out, called_out, count, assets,
+    BLOCK: tl.constexpr, MINIMUM: tl.constexpr, IMPACT: tl.constexpr, MARK: tl.constexpr, WHOLE: tl.constexpr,
     NEWTON: tl.constexpr,
-):
+):  # fmt: skip
     rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     real = rows < count
     place, at = rows * assets, tl.load(time_in + rows, mask=real, other=0) * assets
@@ -470,34 +442,11 @@ def _shares_kernel(
 
 @triton.jit
 def _weights_kernel(
-    cash_in,
-    positions_in,
-    targets_in,
-    time_in,
-    prices_in,
-    tradable_in,
-    volume_in,
-    numbers,
-    marks_in,
-    cash_out,
-    positions_out,
-    cost_out,
-    turnover_out,
-    traded_out,
-    equity_out,
-    carry_out,
-    called_out,
-    count,
-    assets,
-    BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr,
-    MINIMUM: tl.constexpr,
-    IMPACT: tl.constexpr,
-    MARK: tl.constexpr,
-    SHORT: tl.constexpr,
-    LENDS: tl.constexpr,
-    STEPS: tl.constexpr,
-):
+    cash_in, positions_in, targets_in, time_in, prices_in, tradable_in, volume_in, numbers, marks_in, cash_out,
+    positions_out, cost_out, turnover_out, traded_out, equity_out, carry_out, called_out, count, assets,
+    BLOCK: tl.constexpr, WIDTH: tl.constexpr, MINIMUM: tl.constexpr, IMPACT: tl.constexpr, MARK: tl.constexpr,
+    SHORT: tl.constexpr, LENDS: tl.constexpr, STEPS: tl.constexpr,
+):  # fmt: skip
     rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     real = rows < count
     asset = tl.arange(0, WIDTH)
@@ -596,20 +545,9 @@ def _weights_kernel(
 
 @triton.jit
 def _mark_kernel(
-    cash_in,
-    positions_in,
-    time_in,
-    marks_in,
-    numbers,
-    cash_out,
-    equity_out,
-    carry_out,
-    called_out,
-    count,
-    assets,
-    BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
+    cash_in, positions_in, time_in, marks_in, numbers, cash_out, equity_out, carry_out, called_out, count, assets,
+    BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     real = rows < count
     asset = tl.arange(0, WIDTH)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.lake.queries import summary_of_run
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import operation
@@ -71,7 +72,7 @@ def demo(settings: Settings, request: DemoRequest, *, caller: Caller = NOBODY) -
     replays = [_timed(f"replay {_REPLAYED}", lambda: policy.replay(_REPLAYED)) for _ in range(2)]
     one, other = (result.metrics for result, _ in replays)
     versions = {result.version_id for result, _ in ((trained, first), again, *replays)}
-    steps, worst = _recorded(settings, trained.run_id)
+    steps, worst = summary_of_run(settings, trained.run_id)
     return DemoResult(
         window=str(spec.evaluation.window),
         contest=(first, *(row for _, row in rules)),
@@ -96,17 +97,3 @@ def _baseline(spec: RLExperimentSpec, policy: str) -> RLExperimentSpec:
     agent = {"class": "policy", "kwargs": {"policy": {"class": policy}}}
     name = f"{spec.name}: {policy}"
     return RLExperimentSpec.from_data({**data, "name": name, "slug": "", "agent": agent, "action": action})
-
-
-def _recorded(settings: Settings, run_id: str) -> tuple[int, tuple[float, str] | None]:
-    """How many steps of a run are in the tables, and its evaluation's deepest drawdown with its date, asked in SQL."""
-    import duckdb
-
-    from alphaswarm_rl.lake.views import register_run_views
-
-    with duckdb.connect() as connection:
-        views = register_run_views(run_id, connection, settings)
-        ((count,),) = connection.table(views["trajectories"]).aggregate("count(*)").fetchall()
-        judged = connection.table(views["equity_curves"]).filter("phase = 'evaluate'")
-        worst = judged.order("drawdown DESC").limit(1).project("drawdown, ts::DATE").fetchall()
-    return count, next(((depth, str(date)) for depth, date in worst), None)
