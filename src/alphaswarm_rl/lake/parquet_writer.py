@@ -222,14 +222,10 @@ def _schema_elements(place: pa.Field) -> list[bytes]:
     name = pf.binary(SchemaElement.NAME, place.name.encode())
     if not pa.types.is_list(place.type):
         return [struct(i32(SchemaElement.TYPE, physical), repetition, name, *meaning)]
-    one_child = i32(SchemaElement.NUM_CHILDREN, 1)
+    one_child, many = i32(SchemaElement.NUM_CHILDREN, 1), i32(SchemaElement.REPETITION_TYPE, pf.Repetition.REPEATED)
     return [
         struct(repetition, name, one_child, *_LIST_MEANING),
-        struct(
-            i32(SchemaElement.REPETITION_TYPE, pf.Repetition.REPEATED),
-            pf.binary(SchemaElement.NAME, b"list"),
-            one_child,
-        ),
+        struct(many, pf.binary(SchemaElement.NAME, b"list"), one_child),
         struct(
             i32(SchemaElement.TYPE, physical),
             i32(SchemaElement.REPETITION_TYPE, pf.Repetition.OPTIONAL),
