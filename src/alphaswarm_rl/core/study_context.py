@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypedDict, Unpack
 
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping
@@ -47,6 +47,38 @@ class StudyRun:
 StopRule: TypeAlias = Callable[[Event], str | None]
 
 
+class TrainArguments(TypedDict, total=False):
+    """How a training differs from the base spec's, beside its changes.
+
+    Attributes:
+        window: Other dates to train on.
+        seed: Seed of the run; None takes the spec's.
+        name: What the row calls the run, and the source of the changes.
+        stop_when: Halts the run for a reason.
+    """
+
+    window: Window | None
+    seed: int | None
+    name: str | None
+    stop_when: StopRule | None
+
+
+class PlayArguments(TypedDict, total=False):
+    """How a policy is played.
+
+    Attributes:
+        checkpoint: Which checkpoint of the parent: `best`, a step or a folder; None takes the last.
+        window: Other dates than the spec's evaluation window.
+        seed: Seed of the episodes; None takes the parent's or the spec's.
+        episodes: Another number of episodes than the spec's.
+    """
+
+    checkpoint: str | int | None
+    window: Window | None
+    seed: int | None
+    episodes: int | None
+
+
 class StudyContext(Protocol):
     """Runs of one base spec.
 
@@ -54,24 +86,8 @@ class StudyContext(Protocol):
     is raised. A run that fails is returned with its error: the study decides what that means.
     """
 
-    def train(
-        self,
-        changes: JsonMapping | None = None,
-        *,
-        window: Window | None = None,
-        seed: int | None = None,
-        name: str | None = None,
-        stop_when: StopRule | None = None,
-    ) -> StudyRun:
-        """Trains the base spec with changes.
-
-        Args:
-            changes: Other values of the spec, by dotted path, such as `{"agent.kwargs.gamma": 0.9}`.
-            window: Other dates to train on.
-            seed: Seed of the run; None takes the spec's.
-            name: What the row calls the run, and the source of the changes.
-            stop_when: Halts the run for a reason.
-        """
+    def train(self, changes: JsonMapping | None = None, **arguments: Unpack[TrainArguments]) -> StudyRun:
+        """Trains the base spec with other values by dotted path, such as `{"agent.kwargs.gamma": 0.9}`."""
         ...
 
     def evaluate(
@@ -79,36 +95,21 @@ class StudyContext(Protocol):
         changes: JsonMapping | None = None,
         *,
         parent: str | None = None,
-        checkpoint: str | int | None = None,
-        window: Window | None = None,
-        seed: int | None = None,
-        episodes: int | None = None,
         name: str | None = None,
+        **arguments: Unpack[PlayArguments],
     ) -> StudyRun:
         """Judges a policy on the evaluation window, in a run of its own.
 
         Args:
             changes: Other values of the base spec, for a policy that needs no training; a parent has its own spec.
             parent: The run whose policy it is.
-            checkpoint: Which of its checkpoints: `best`, a step or a folder; None takes the last.
-            window: Other dates.
-            seed: Seed of the episodes; None takes the parent's or the spec's.
-            episodes: Another number of episodes.
             name: What the row calls the run.
+            **arguments: How it is played.
         """
         ...
 
-    def replay(
-        self,
-        parent: str,
-        *,
-        checkpoint: str | int | None = None,
-        window: Window | None = None,
-        seed: int | None = None,
-        episodes: int | None = None,
-        name: str | None = None,
-    ) -> StudyRun:
-        """Feeds a trained policy another window or seed, under its pinned version; arguments as in `evaluate`."""
+    def replay(self, parent: str, *, name: str | None = None, **arguments: Unpack[PlayArguments]) -> StudyRun:
+        """Feeds a trained policy another window or seed, under its pinned version."""
         ...
 
     def run(self, run_id: str) -> StudyRun:

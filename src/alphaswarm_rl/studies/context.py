@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Unpack
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
-from alphaswarm_rl.core.study_context import StopRule, StudyRun
+from alphaswarm_rl.core.study_context import PlayArguments, StopRule, StudyRun, TrainArguments
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime, RunResult
 from alphaswarm_rl.settings import Settings
@@ -42,30 +42,21 @@ class RuntimeContext:
         self._frames = dict(frames or {})
         self._progress = progress
 
-    def train(
-        self,
-        changes: JsonMapping | None = None,
-        *,
-        window: Window | None = None,
-        seed: int | None = None,
-        name: str | None = None,
-        stop_when: StopRule | None = None,
-    ) -> StudyRun:
+    def train(self, changes: JsonMapping | None = None, **arguments: Unpack[TrainArguments]) -> StudyRun:
         """Trains the base spec with changes; the row names each change with the study as its source."""
+        window = arguments.get("window")
         dates = {} if window is None else {"training.start": window.start, "training.end": window.end}
-        runtime = self._changed({**(changes or {}), **dates}, name, stop_when)
-        return self._run(lambda: runtime.train(seed=seed))
+        changed = {**(changes or {}), **dates}
+        runtime = self._changed(changed, arguments.get("name"), arguments.get("stop_when"))
+        return self._run(lambda: runtime.train(seed=arguments.get("seed")))
 
     def evaluate(
         self,
         changes: JsonMapping | None = None,
         *,
         parent: str | None = None,
-        checkpoint: str | int | None = None,
-        window: Window | None = None,
-        seed: int | None = None,
-        episodes: int | None = None,
         name: str | None = None,
+        **arguments: Unpack[PlayArguments],
     ) -> StudyRun:
         """Judges the policy of a run under that run's own spec, or one that needs no training under a changed spec."""
         if parent is not None and changes:
@@ -75,21 +66,19 @@ class RuntimeContext:
                 "Train with these changes, or leave them out.",
             )
         runtime = self._changed(changes or {}, name) if parent is None else self._stored(parent, name)
-        return self._run(lambda: runtime.evaluate(checkpoint=checkpoint, window=window, seed=seed, episodes=episodes))
+        return self._run(lambda: runtime.evaluate(**arguments))
 
-    def replay(
-        self,
-        parent: str,
-        *,
-        checkpoint: str | int | None = None,
-        window: Window | None = None,
-        seed: int | None = None,
-        episodes: int | None = None,
-        name: str | None = None,
-    ) -> StudyRun:
+    def replay(self, parent: str, *, name: str | None = None, **arguments: Unpack[PlayArguments]) -> StudyRun:
         """Feeds the policy of a run another window or seed, under its pinned version."""
         runtime = self._stored(parent, name)
-        return self._run(lambda: runtime.replay(window, checkpoint=checkpoint, seed=seed, episodes=episodes))
+        return self._run(
+            lambda: runtime.replay(
+                arguments.get("window"),
+                checkpoint=arguments.get("checkpoint"),
+                seed=arguments.get("seed"),
+                episodes=arguments.get("episodes"),
+            )
+        )
 
     def run(self, run_id: str) -> StudyRun:
         """A run of the ledger that ended."""
