@@ -3,11 +3,11 @@
 import numpy as np
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.envs import stock_trading  # noqa: F401  (registers)
 from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.panel import MarketPanel
-from alphaswarm_rl.market.view import View
 from alphaswarm_rl.observations import portfolio_state, stacked, technical_indicators  # noqa: F401  (registers)
 from alphaswarm_rl.rewards import pnl  # noqa: F401  (registers)
 from alphaswarm_rl.terminations import margin_call  # noqa: F401  (registers)

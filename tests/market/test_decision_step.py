@@ -15,6 +15,7 @@ from alphaswarm_rl.arrays.backend_torch import TorchBackend, float64_by_default
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage
+from alphaswarm_rl.core.view import ARRAYS, View
 from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.market.decider import Decider, turbulence_gate
 from alphaswarm_rl.market.decision_step_numpy import NumpyDecisionStep
@@ -22,7 +23,6 @@ from alphaswarm_rl.market.decision_step_torch import TorchDecisionStep
 from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.observer import Observer
-from alphaswarm_rl.market.view import ARRAYS, View
 from tests.envs.panels import random_panel
 
 TRADING = [cls.rl_alias for cls in catalogue.listing() if issubclass(cls, TradingComponent)]

@@ -3,10 +3,10 @@
 import numpy as np
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.fills import NEXT_CLOSE
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.panel import MarketPanel
-from alphaswarm_rl.market.view import View
 
 ASSETS = ("KO", "PEP", "XOM")
 #: KO has no bars here, and PEP none before its first.

@@ -3,11 +3,11 @@
 import numpy as np
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.market.part import Part
-from alphaswarm_rl.market.view import View
 
 
 def days(count):

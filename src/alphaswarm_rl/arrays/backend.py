@@ -7,61 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alphaswarm_rl.core.errors import EnvError, OptionError
-from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.types import Array
 
 if TYPE_CHECKING:
     import torch
-
-
-class Backend(Protocol):
-    """An array library: functions under NumPy's names, and reads of table rows.
-
-    A table is (T, C), one row per bar. `bar` (n,) holds the row that each of n environments stands at. Results are
-    written to `out`, cast on the way.
-    """
-
-    #: Array functions under NumPy's names.
-    xp: Any
-
-    def put(self, array: Array) -> AnyArray:
-        """A NumPy array as an array of this library, on its device."""
-        ...
-
-    def take(self, table: AnyArray, bar: AnyArray, out: AnyArray) -> None:
-        """Writes row `bar[i]` to `out[i]`."""
-        ...
-
-    def take_columns(self, table: AnyArray, bar: AnyArray, columns: AnyArray, out: AnyArray) -> None:
-        """Writes the given columns of row `bar[i]` to `out[i]`."""
-        ...
-
-    def take_window(self, table: AnyArray, bar: AnyArray, length: int, out: AnyArray) -> None:
-        """Writes the `length` rows up to `bar[i]`, oldest first, to `out[i]`, (n, length * C)."""
-        ...
-
-    def take_growth(self, table: AnyArray, bar: AnyArray, start: AnyArray, out: AnyArray) -> None:
-        """Writes row `bar[i]` over row `start[i]` minus 1 to `out[i]`; 0 where the latter is not positive."""
-        ...
-
-    def take_weights(
-        self,
-        positions: AnyArray,
-        prices: AnyArray,
-        bar: AnyArray,
-        value: AnyArray,
-        out: AnyArray,
-        cash: AnyArray | None = None,
-    ) -> None:
-        """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value.
-
-        With cash (n,), `out` has one column more, the first, for the cash's part of the value.
-        """
-        ...
 
 
 class NumpyArrays:

@@ -6,10 +6,10 @@ same few lines run on NumPy arrays and on torch tensors. The classes behind them
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,6 +53,52 @@ class ArrayFunctions(Protocol):
     all: Function
     stack: Function
     concatenate: Function
+
+
+class Backend(Protocol):
+    """An array library: functions under NumPy's names, and reads of table rows.
+
+    A table is (T, C), one row per bar. `bar` (n,) holds the row that each of n environments stands at. Results are
+    written to `out`, cast on the way.
+    """
+
+    #: Array functions under NumPy's names.
+    xp: ArrayFunctions
+
+    def put(self, array: Array) -> AnyArray:
+        """A NumPy array as an array of this library, on its device."""
+        ...
+
+    def take(self, table: AnyArray, bar: AnyArray, out: AnyArray) -> None:
+        """Writes row `bar[i]` to `out[i]`."""
+        ...
+
+    def take_columns(self, table: AnyArray, bar: AnyArray, columns: AnyArray, out: AnyArray) -> None:
+        """Writes the given columns of row `bar[i]` to `out[i]`."""
+        ...
+
+    def take_window(self, table: AnyArray, bar: AnyArray, length: int, out: AnyArray) -> None:
+        """Writes the `length` rows up to `bar[i]`, oldest first, to `out[i]`, (n, length * C)."""
+        ...
+
+    def take_growth(self, table: AnyArray, bar: AnyArray, start: AnyArray, out: AnyArray) -> None:
+        """Writes row `bar[i]` over row `start[i]` minus 1 to `out[i]`; 0 where the latter is not positive."""
+        ...
+
+    def take_weights(
+        self,
+        positions: AnyArray,
+        prices: AnyArray,
+        bar: AnyArray,
+        value: AnyArray,
+        out: AnyArray,
+        cash: AnyArray | None = None,
+    ) -> None:
+        """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value.
+
+        With cash (n,), `out` has one column more, the first, for the cash's part of the value.
+        """
+        ...
 
 
 class Panel(Protocol):
@@ -130,7 +176,19 @@ class MarketTables(Protocol):
     @property
     def fill(self) -> Fill: ...
     @property
+    def backend(self) -> Backend: ...
+    @property
     def assets(self) -> int: ...
+    @property
+    def turbulence(self) -> Any: ...
+    @property
+    def volume(self) -> Any: ...
+    @property
+    def dividends(self) -> Any: ...
+    @property
+    def splits(self) -> Any: ...
+    @property
+    def ends(self) -> Any: ...
     @property
     def close(self) -> AnyArray: ...
     @property
@@ -143,7 +201,31 @@ class MarketTables(Protocol):
     def market_features(self) -> AnyArray: ...
 
 
-class View(Protocol):
+#: Arrays that belong to the environments and go along with their rows.
+ARRAYS = (
+    "bar",
+    "start",
+    "last",
+    "cash",
+    "positions",
+    "value",
+    "value_before",
+    "peak",
+    "cost",
+    "carry",
+    "turnover",
+    "traded",
+    "average_cost",
+    "called",
+    "terminated",
+    "truncated",
+    "improper_stop",
+    "reward",
+    "action",
+)
+
+
+class View:
     """N accounts at the close of bar `bar[i]`, after the step that led there.
 
     A part may read everything here and write nothing. Of the market it may look at rows up to `bar` and no further:
@@ -176,7 +258,10 @@ class View(Protocol):
         action: The agent's action, (n, ...).
     """
 
+    __slots__ = (*ARRAYS, "initial_cash", "market", "n", "xp")
+
     xp: ArrayFunctions
+    market: MarketTables
     n: int
     initial_cash: float
     bar: AnyArray
@@ -199,62 +284,95 @@ class View(Protocol):
     reward: AnyArray
     action: AnyArray
 
-    @property
-    def market(self) -> MarketTables:
-        """The market's tables by bar."""
-        ...
+    def __init__(self, market: MarketTables, initial_cash: float, n: int) -> None:
+        self.xp = xp = market.backend.xp
+        self.market = market
+        self.initial_cash = initial_cash
+        self.n = n
+        self.bar = xp.zeros(n, dtype=xp.int64)
+        self.start = xp.zeros(n, dtype=xp.int64)
+        self.last = xp.zeros(n, dtype=xp.int64)
+        for name in ("cash", "value", "value_before", "peak", "cost", "carry", "turnover", "reward"):
+            setattr(self, name, xp.zeros(n, dtype=xp.float64))
+        for name in ("positions", "traded"):
+            setattr(self, name, xp.zeros((n, market.assets), dtype=xp.float64))
+        for name in ("called", "terminated", "truncated", "improper_stop"):
+            setattr(self, name, xp.zeros(n, dtype=xp.bool_))
+        self.average_cost = self.action = None
+
+    @classmethod
+    def of(cls, market: MarketTables, initial_cash: float, arrays: Mapping[str, AnyArray]) -> View:
+        """A view that holds these arrays, by name; the others of `ARRAYS` are None."""
+        view = cls.__new__(cls)
+        view.xp, view.market, view.initial_cash, view.n = market.backend.xp, market, initial_cash, len(arrays["bar"])
+        for name in ARRAYS:
+            setattr(view, name, arrays.get(name))
+        return view
+
+    def rows(self, indices: AnyArray) -> View:
+        """A view of some of the environments, with arrays of its own."""
+        return View.of(self.market, self.initial_cash, {name: array[indices] for name, array in self.arrays().items()})
+
+    def arrays(self) -> AnyArrays:
+        """The arrays of its accounts by name, without those that are None."""
+        named = ((name, getattr(self, name)) for name in ARRAYS)
+        return {name: array for name, array in named if array is not None}
 
     @property
     def close(self) -> AnyArray:
         """Closing prices, (n, A); 0 where an asset has none yet."""
-        ...
+        return self.market.close[self.bar]
 
     @property
     def fill_price(self) -> AnyArray:
         """Where the step's orders were filled, (n, A)."""
-        ...
+        behind = 1 - self.market.fill.lag
+        return self.market.fill_price[self.xp.maximum(self.bar - behind, self.xp.zeros_like(self.bar))]
 
     @property
     def features(self) -> AnyArray:
         """The features of the bar, (n, A * K), asset after asset."""
-        ...
+        return self.market.features[self.bar]
 
     @property
     def steps(self) -> AnyArray:
         """Decisions of the episode so far, (n,) int64."""
-        ...
+        return self.bar - self.start
 
     @property
     def weights(self) -> AnyArray:
         """Value of each position over the equity, (n, A); 0 where there is no equity."""
-        ...
+        alive = self.value > 0
+        return self.positions * self.close / self.xp.where(alive, self.value, self.xp.inf)[:, None]
 
     @property
     def drawdown(self) -> AnyArray:
         """Relative distance below the peak, (n,)."""
-        ...
+        return 1.0 - self.value / self.peak
 
     @property
     def portfolio_return(self) -> AnyArray:
         """Relative change of the equity in the step, (n,); 0 where there was none before."""
-        ...
+        before = self.xp.where(self.value_before > 0, self.value_before, self.xp.inf)
+        return (self.value - self.value_before) / before
 
     def take(self, table: AnyArray, out: AnyArray) -> None:
         """Writes row `bar[i]` of a table (T, C) to `out[i]`, (n, C)."""
-        ...
+        self.market.backend.take(table, self.bar, out)
 
     def take_columns(self, table: AnyArray, columns: AnyArray, out: AnyArray) -> None:
         """Writes some columns of row `bar[i]` of a table (T, C) to `out[i]`, (n, len(columns))."""
-        ...
+        self.market.backend.take_columns(table, self.bar, columns, out)
 
     def take_growth(self, table: AnyArray, out: AnyArray) -> None:
         """Writes the growth of a table (T, C) since the episode's first bar to `out`, (n, C); 0 where undefined."""
-        ...
+        self.market.backend.take_growth(table, self.bar, self.start, out)
 
     def take_weights(self, out: AnyArray, *, cash: bool = False) -> None:
         """Writes `weights` to `out`, (n, A); with cash its weight before them, (n, 1 + A)."""
-        ...
+        held = (self.positions, self.market.close, self.bar, self.value, out)
+        self.market.backend.take_weights(*held, self.cash if cash else None)
 
     def take_window(self, table: AnyArray, length: int, out: AnyArray) -> None:
         """Writes the `length` rows up to `bar[i]` of a table (T, C), oldest first, to `out[i]`, (n, length * C)."""
-        ...
+        self.market.backend.take_window(table, self.bar, length, out)

@@ -9,12 +9,12 @@ import numpy as np
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.contracts import EnvRequest
 from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.envs.base import BaseRLEnv
 from alphaswarm_rl.envs.episodes import checked_request
 from alphaswarm_rl.envs.trading_plan import END_OF_DATA, STARTING_MONEY, TradingParts, TradingPlan
 from alphaswarm_rl.market.decision_step_numpy import NumpyDecisionStep
 from alphaswarm_rl.market.market import market_of
-from alphaswarm_rl.market.view import View
 
 
 class TradingEnv(BaseRLEnv):

@@ -21,13 +21,13 @@ from alphaswarm_rl.arrays.counter_rng_torch import uniform
 from alphaswarm_rl.core.contracts import EnvRequest, episode_key
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.core.view import ARRAYS, View
 from alphaswarm_rl.envs.base_torch import Tensors, TorchVectorEnv
 from alphaswarm_rl.envs.episodes import START_STREAM, checked_request
 from alphaswarm_rl.envs.trading_plan import END_OF_DATA, STARTING_MONEY, TradingParts, TradingPlan
 from alphaswarm_rl.market.decision_step_torch import TorchDecisionStep
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.part import Part
-from alphaswarm_rl.market.view import ARRAYS, View
 
 _INFOS = (
     "portfolio_value",

@@ -8,9 +8,9 @@ from copy import copy
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec, PortfolioStage
 from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.part import Part
-from alphaswarm_rl.market.view import View
 
 
 class Decider:

@@ -17,11 +17,12 @@ from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import AnySpace, Array
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market import kernels_numba as kernels
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
-from alphaswarm_rl.market.view import View, average_cost
+from alphaswarm_rl.market.market import average_cost
 
 
 class NumpyDecisionStep:

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from alphaswarm_rl.core.types import AnySpace
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market import kernels_torch as kernels
 from alphaswarm_rl.market.costs import CostModel, CostRates
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
-from alphaswarm_rl.market.market import Market
-from alphaswarm_rl.market.view import View, average_cost
+from alphaswarm_rl.market.market import Market, average_cost
 
 
 class TorchDecisionStep:
@@ -59,7 +59,7 @@ class TorchDecisionStep:
         """
         target = decider.decide(view, self._sound(actions))
         # A copy: tensors of the view from before the step may be written over after it.
-        view.value_before = view.value.clone()
+        view.value_before = torch.clone(view.value)
         self._fill_and_mark(view, decider, target)
         view.peak = torch.maximum(view.peak, view.value)
         if view.average_cost is not None:
@@ -121,7 +121,7 @@ class TorchDecisionStep:
             done, marked = self._trader.trade_to_weights(*account, rows, marks)
         else:
             held = view.positions[:, trade.asset]
-            stay = held / trade.size if trade.by_units else held.sign()
+            stay = held / trade.size if trade.by_units else torch.sign(held)
             done = kernels.trade_to_position(
                 view.cash,
                 view.positions,

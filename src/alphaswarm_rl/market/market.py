@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from alphaswarm_rl.arrays.backend import Backend
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.view import Backend, View
 from alphaswarm_rl.market.fills import FillPolicy, fill_prices
 from alphaswarm_rl.market.panel import MarketPanel
 
@@ -102,3 +102,20 @@ def market_of(panel: MarketPanel, fill: FillPolicy, backend: Backend) -> Market:
 
 def _shown(values: Array) -> Array:
     return np.nan_to_num(values, nan=0.0) if np.isnan(values).any() else values
+
+
+def average_cost(view: View) -> AnyArray:
+    """The average price of the units held after the view's step, (n, A): weighted by units, unchanged by sells.
+
+    A split divides it as it multiplies units. Fills at the new bar come after its splits, fills at the old one before.
+    """
+    xp, market, average, positions = view.xp, view.market, view.average_cost, view.positions
+    split = None if market.splits is None else market.splits[view.bar]
+    if split is not None and market.fill.lag:
+        average = average / split
+    elif split is not None:
+        positions = positions / split
+    held, bought = positions > 0, xp.where(view.traded > 0, view.traded, 0.0)
+    total = average * (positions - bought) + bought * view.fill_price
+    after = xp.where(held, xp.where(bought > 0, total / xp.where(held, positions, 1.0), average), 0.0)
+    return after if split is None or market.fill.lag else after / split

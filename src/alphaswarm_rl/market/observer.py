@@ -11,9 +11,9 @@ from gymnasium.spaces import Box
 
 from alphaswarm_rl.core.kinds import ObservationBuilder
 from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.part import Part
-from alphaswarm_rl.market.view import View
 
 
 class Observer:

@@ -7,8 +7,8 @@ from copy import copy
 
 from alphaswarm_rl.core.kinds import SmallComponent
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.market import Market
-from alphaswarm_rl.market.view import View
 
 
 class Part:
