@@ -11,6 +11,7 @@ import pytest
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.errors import CheckpointError, DataError, EnvError, SpecError
+from alphaswarm_rl.core.view import ARRAYS, View
 from alphaswarm_rl.data_pipelines.synthetic import SyntheticPipeline
 from alphaswarm_rl.envs.cartpole import CartPole
 from alphaswarm_rl.envs.preprocessing import raw_env
@@ -22,7 +23,6 @@ from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.inference.policy_plan import scope_of
 from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.market.decider import Decider
-from alphaswarm_rl.market.view import ARRAYS, View
 from alphaswarm_rl.runtime import RLRuntime
 from tests.runtime.conftest import tiny
 from tests.runtime.test_trading import trading
