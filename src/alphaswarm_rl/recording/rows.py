@@ -251,28 +251,34 @@ def _row_infos(rows: _KeptRows) -> list[JsonObject]:
         arrays = _info_arrays(infos, rows.n)
         if arrays or infos.get("env_infos") or infos.get("final_infos"):
             ended = block.terminated.steps()[step] | block.truncated.steps()[step]
-            found[step :: rows.count] = [_env_info(infos, arrays, index, ended[index]) for index in range(rows.n)]
+            found[step :: rows.count] = _infos_by_env(infos, arrays, ended)
     return [found[row] for row in rows.indices] if any(found) else []
 
 
-def _info_arrays(infos: JsonMapping, n: int) -> dict[str, Array]:
-    """The infos that are arrays with one entry per environment."""
-    return {
-        name: _as_numpy(array)
+def _info_arrays(infos: JsonMapping, n: int) -> list[tuple[str, Array, Array | None]]:
+    """The infos with one entry per environment: name, entries, and which of them are set (None: all)."""
+    return [
+        # Gymnasium's vector environments say by `_name` which entries are set.
+        (name, _as_numpy(array), infos.get(f"_{name}"))
         for name, array in infos.items()
         if name not in _NOT_INFO and not name.startswith("_") and np.shape(array)[:1] == (n,)
-    }
+    ]
 
 
-def _env_info(infos: JsonMapping, arrays: Mapping[str, Array], index: int, ended: bool) -> JsonObject:
-    """The info of one environment at one step: its dict, of an episode that ended the final one, and its entries."""
-    dicts = infos.get("final_infos" if ended else "env_infos", ())
-    info: JsonObject = dict(dicts[index]) if dicts else {}
-    for name, array in arrays.items():
-        # Gymnasium's vector environments mark by `_name` which entries are set.
-        if f"_{name}" not in infos or infos[f"_{name}"][index]:
-            info[name] = array[index]
-    return info
+def _infos_by_env(
+    infos: JsonMapping, arrays: Sequence[tuple[str, Array, Array | None]], ended: Array
+) -> list[JsonObject]:
+    """The info of each environment at one step: its own dict (where an episode ended the final one) and its entries."""
+    current, final = infos.get("env_infos", ()), infos.get("final_infos", ())
+    result: list[JsonObject] = []
+    for index, is_over in enumerate(ended):
+        dicts = final if is_over else current
+        info: JsonObject = dict(dicts[index]) if dicts else {}
+        for name, array, mask in arrays:
+            if mask is None or mask[index]:
+                info[name] = array[index]
+        result.append(info)
+    return result
 
 
 def _as_numpy(array: Batch) -> Array:
