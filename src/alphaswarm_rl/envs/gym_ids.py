@@ -87,7 +87,7 @@ def _import_family(env_id: str) -> None:
         require("gym_anytrading", extra="anytrading")
     elif env_id.startswith("ALE/"):
         try:
-            import ale_py  # type: ignore[import-not-found]  # noqa: F401
+            import ale_py  # noqa: F401
         except ModuleNotFoundError as error:
             raise _missing(error) from error
 
