@@ -5,7 +5,7 @@ Every tracked run has a journal of records; a tracker that was down, or slow, la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -94,14 +94,23 @@ def sync_store(settings: Settings, request: SyncStore) -> Delivery:
         before = {journal.run_id: journal for journal in _standings(folder, named) if journal.waiting}
         deliver_now(folder, list(before), request.to or settings.store.tracking_uri)
         after = _standings(folder, list(before)) if before else []
-        for journal in after:
-            if journal.run_id in known and _ended(ledger, journal.run_id) is not None:
-                columns = delivery_columns(RunFacts.of(ledger.run(journal.run_id)), journal)
-                if columns:
-                    ledger.update_run(journal.run_id, **columns)
+        _note_deliveries(ledger, [journal for journal in after if journal.run_id in known])
+    return _delivery(before, after)
+
+
+def _delivery(before: Mapping[str, Standing], after: Sequence[Standing]) -> Delivery:
     delivered = sum(before[journal.run_id].waiting - journal.waiting for journal in after)
     problems = tuple(f"run {journal.run_id}: {_why(journal)}" for journal in after if _is_incomplete(journal))
     return Delivery(tuple(before), delivered, problems)
+
+
+def _note_deliveries(ledger: Ledger, delivered: Sequence[Standing]) -> None:
+    """Notes in the runs' rows what their trackers have now; the process of a run that goes on does so itself."""
+    for journal in delivered:
+        if _ended(ledger, journal.run_id) is not None:
+            columns = delivery_columns(RunFacts.of(ledger.run(journal.run_id)), journal)
+            if columns:
+                ledger.update_run(journal.run_id, **columns)
 
 
 def _standings(folder: Path, run_ids: Sequence[str]) -> list[Standing]:
