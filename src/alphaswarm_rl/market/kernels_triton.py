@@ -135,18 +135,9 @@ def _both(results: Results, marks: Tensor | None) -> tuple[Traded, Marked | None
     "alphaswarm_rl::trade_shares", mutates_args=(), schema=f"({_INPUTS}, bool whole) -> {_OUTPUTS}"
 )
 def _shares(
-    cash: Tensor,
-    positions: Tensor,
-    target: Tensor,
-    time: Tensor,
-    prices: Tensor,
-    tradable: Tensor,
-    volume: Tensor | None,
-    numbers: Tensor,
-    minimum: bool,
-    marks: Tensor | None,
-    whole: bool,
-) -> Results:
+    cash: Tensor, positions: Tensor, target: Tensor, time: Tensor, prices: Tensor, tradable: Tensor,
+    volume: Tensor | None, numbers: Tensor, minimum: bool, marks: Tensor | None, whole: bool,
+) -> Results:  # fmt: skip
     results = _empty(cash, positions, marks)
     given = (cash, positions, target, time, prices, tradable, volume, numbers, minimum, marks)
     # What a thread keeps for later, asset after asset, so that neighbours lie beside each other.
@@ -161,19 +152,9 @@ def _shares(
     "alphaswarm_rl::trade_to_weights", mutates_args=(), schema=f"({_INPUTS}, bool short, bool lends) -> {_OUTPUTS}"
 )
 def _weights(
-    cash: Tensor,
-    positions: Tensor,
-    target: Tensor,
-    time: Tensor,
-    prices: Tensor,
-    tradable: Tensor,
-    volume: Tensor | None,
-    numbers: Tensor,
-    minimum: bool,
-    marks: Tensor | None,
-    short: bool,
-    lends: bool,
-) -> Results:
+    cash: Tensor, positions: Tensor, target: Tensor, time: Tensor, prices: Tensor, tradable: Tensor,
+    volume: Tensor | None, numbers: Tensor, minimum: bool, marks: Tensor | None, short: bool, lends: bool,
+) -> Results:  # fmt: skip
     results = _empty(cash, positions, marks)
     given = (cash, positions, target, time, prices, tradable, volume, numbers, minimum, marks)
     width = triton.next_power_of_2(positions.shape[1])

@@ -133,24 +133,24 @@ class MarketPanel:
     timestamps: Array
     assets: tuple[str, ...]
     close: Array
-    tradable: Array
-    last_bar: Array
-    features: Array
-    feature_from: Array
-    market_features: Array
-    market_feature_from: Array
-    periods_per_year: float
-    bar_seconds: float
     open: Array | None = None
     high: Array | None = None
     low: Array | None = None
     volume: Array | None = None
+    tradable: Array
+    last_bar: Array
     dividends: Array | None = None
     splits: Array | None = None
     adjusted: bool = False
+    features: Array
     feature_names: tuple[str, ...] = ()
+    feature_from: Array
+    market_features: Array
     market_feature_names: tuple[str, ...] = ()
+    market_feature_from: Array
     training_only_features: frozenset[str] = field(default_factory=frozenset)
+    periods_per_year: float
+    bar_seconds: float
     stamp: Stamp = "open"
     warmup: int = 0
 
