@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, Engine, delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.db.database import Database
 from alphaswarm_rl.db.engine import lock_table, read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import ComponentRow
@@ -16,48 +17,43 @@ from alphaswarm_rl.ledger.tables import components
 _OURS = ("id", "fingerprint", "created_at", "updated_at")
 
 
-def sync(engine: Engine, rows: Iterable[JsonMapping], fingerprint: str) -> bool:
-    """Replaces the mirror unless it has this fingerprint already; returns whether it wrote.
+class ComponentTables(Database):
+    """A mirror of the catalogue, so that faces can list components without importing them."""
 
-    Args:
-        engine: The database.
-        rows: Per component the columns of `rl_component_registrations` but id, fingerprint and times.
-        fingerprint: A hash over what the rows were made from.
-    """
-    if stored_fingerprint(engine) == fingerprint:
-        return False
-    current = {(row["rl_kind"], row["alias"]): checked(components, row, fixed=_OURS) for row in rows}
-    with write(engine) as connection:
-        lock_table(connection, components.name)
-        if _fingerprint(connection) == fingerprint:
+    def sync_components(self, rows: Iterable[JsonMapping], fingerprint: str) -> bool:
+        """Replaces the mirror unless it has this fingerprint; returns whether it wrote."""
+        if self.components_fingerprint() == fingerprint:
             return False
-        now = utc_now()
-        key = (components.c.rl_kind, components.c.alias)
-        known = {(row.rl_kind, row.alias): row.id for row in connection.execute(select(*key, components.c.id))}
-        stale = [known[name] for name in known.keys() - current.keys()]
-        connection.execute(delete(components).where(components.c.id.in_(stale)))
-        for name, row in current.items():
-            values = {**row, "fingerprint": fingerprint, "updated_at": now}
-            if name in known:
-                connection.execute(update(components).where(components.c.id == known[name]).values(values))
-            else:
-                connection.execute(components.insert().values(id=new_id(), created_at=now, **values))
-    return True
+        current = {(row["rl_kind"], row["alias"]): checked(components, row, fixed=_OURS) for row in rows}
+        with write(self.engine) as connection:
+            lock_table(connection, components.name)
+            if _fingerprint(connection) == fingerprint:
+                return False
+            now = utc_now()
+            key = (components.c.rl_kind, components.c.alias)
+            known = {(row.rl_kind, row.alias): row.id for row in connection.execute(select(*key, components.c.id))}
+            stale = [known[name] for name in known.keys() - current.keys()]
+            connection.execute(delete(components).where(components.c.id.in_(stale)))
+            for name, row in current.items():
+                values = {**row, "fingerprint": fingerprint, "updated_at": now}
+                if name in known:
+                    connection.execute(update(components).where(components.c.id == known[name]).values(values))
+                else:
+                    connection.execute(components.insert().values(id=new_id(), created_at=now, **values))
+        return True
 
+    def components(self, kind: str | None = None) -> list[ComponentRow]:
+        """The mirrored components."""
+        statement = select(components).order_by(components.c.rl_kind, components.c.alias)
+        if kind is not None:
+            statement = statement.where(components.c.rl_kind == kind)
+        with read(self.engine) as connection:
+            return [ComponentRow.of(row) for row in connection.execute(statement).mappings()]
 
-def listed(engine: Engine, *, kind: str | None) -> list[ComponentRow]:
-    """The mirrored components by kind and alias."""
-    statement = select(components).order_by(components.c.rl_kind, components.c.alias)
-    if kind is not None:
-        statement = statement.where(components.c.rl_kind == kind)
-    with read(engine) as connection:
-        return [ComponentRow.of(row) for row in connection.execute(statement).mappings()]
-
-
-def stored_fingerprint(engine: Engine) -> str | None:
-    """The fingerprint of the mirror, or None when there is no mirror yet."""
-    with read(engine) as connection:
-        return _fingerprint(connection)
+    def components_fingerprint(self) -> str | None:
+        """The fingerprint of the mirror, or None when there is none."""
+        with read(self.engine) as connection:
+            return _fingerprint(connection)
 
 
 def _fingerprint(connection: Connection) -> str | None:

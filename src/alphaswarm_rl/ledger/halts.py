@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Engine, select, update
+from sqlalchemy import Connection, select, update
 
-from alphaswarm_rl.core.errors import LedgerError
+from alphaswarm_rl.core.errors import LedgerError, RunError
+from alphaswarm_rl.db.database import Database
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import runs
@@ -15,57 +16,66 @@ from alphaswarm_rl.ledger.tables import kill_switch, kill_switch_log
 EVERYTHING = "*"
 
 
-def engage(engine: Engine, scope: str, reason: str, actor: str) -> HaltRow:
-    """Halts a scope. One that is halted already keeps its first reason; the log gets both."""
-    with write(engine) as connection:
-        scope = _logged(connection, "engage", scope, reason, actor)
-        state = {"engaged": True, "reason": reason, "set_by": actor, "set_at": utc_now()}
-        connection.execute(
-            insert_for(connection, kill_switch)
-            .values(scope=scope, **state)
-            .on_conflict_do_update(index_elements=["scope"], set_=state, where=kill_switch.c.engaged.is_(False))
-        )
-        return _state(connection, scope)
+class HaltTables(Database):
+    """The kill switch."""
 
-
-def release(engine: Engine, scope: str, reason: str, actor: str) -> HaltRow:
-    """Lets a scope go on; releasing what is not halted is an error."""
-    with write(engine) as connection:
-        scope = _logged(connection, "release", scope, reason, actor)
-        state = {"engaged": False, "reason": reason, "set_by": actor, "set_at": utc_now()}
-        halted = (kill_switch.c.scope == scope, kill_switch.c.engaged.is_(True))
-        if not connection.execute(update(kill_switch).where(*halted).values(state)).rowcount:
-            held = (
-                connection.execute(select(kill_switch.c.scope).where(kill_switch.c.engaged.is_(True))).scalars().all()
+    def engage(self, scope: str, reason: str, actor: str) -> HaltRow:
+        """Halts everything (`*`) or one run until it is released."""
+        with write(self.engine) as connection:
+            scope = _logged(connection, "engage", scope, reason, actor)
+            state = {"engaged": True, "reason": reason, "set_by": actor, "set_at": utc_now()}
+            connection.execute(
+                insert_for(connection, kill_switch)
+                .values(scope=scope, **state)
+                .on_conflict_do_update(index_elements=["scope"], set_=state, where=kill_switch.c.engaged.is_(False))
             )
-            raise LedgerError(
-                f"the kill switch of {scope!r}",
-                "it is not engaged",
-                f"Engaged: {', '.join(held)}." if held else "None is engaged.",
-            )
-        return _state(connection, scope)
+            return _state(connection, scope)
 
+    def release(self, scope: str, reason: str, actor: str) -> HaltRow:
+        """Ends a halt."""
+        with write(self.engine) as connection:
+            scope = _logged(connection, "release", scope, reason, actor)
+            state = {"engaged": False, "reason": reason, "set_by": actor, "set_at": utc_now()}
+            halted = (kill_switch.c.scope == scope, kill_switch.c.engaged.is_(True))
+            if not connection.execute(update(kill_switch).where(*halted).values(state)).rowcount:
+                held = (
+                    connection.execute(select(kill_switch.c.scope).where(kill_switch.c.engaged.is_(True)))
+                    .scalars()
+                    .all()
+                )
+                raise LedgerError(
+                    f"the kill switch of {scope!r}",
+                    "it is not engaged",
+                    f"Engaged: {', '.join(held)}." if held else "None is engaged.",
+                )
+            return _state(connection, scope)
 
-def status(engine: Engine) -> list[HaltRow]:
-    """Every scope that is halted now."""
-    statement = select(kill_switch).where(kill_switch.c.engaged.is_(True)).order_by(kill_switch.c.scope)
-    with read(engine) as connection:
-        return [HaltRow.of(row) for row in connection.execute(statement).mappings()]
+    def halt_status(self) -> list[HaltRow]:
+        """Every scope that is halted now."""
+        statement = select(kill_switch).where(kill_switch.c.engaged.is_(True)).order_by(kill_switch.c.scope)
+        with read(self.engine) as connection:
+            return [HaltRow.of(row) for row in connection.execute(statement).mappings()]
 
+    def refuse_if_halted(self, run_id: str | None = None) -> None:
+        """Refuses to start anything while the kill switch is engaged, for everything or for this run."""
+        for halt in self.halt_status():
+            if halt.scope in (EVERYTHING, run_id):
+                scope = "" if halt.scope == EVERYTHING else f"{halt.scope} "
+                remedy = f"Release it first: rl halt {scope}--release --reason WHY."
+                raise RunError("the kill switch", f"it is engaged: {halt.reason}", remedy)
 
-def reason_for(engine: Engine, run_id: str) -> str | None:
-    """Why this run must halt, or None; one look at two keys, for it is asked four times a second."""
-    concerns = kill_switch.c.scope.in_((EVERYTHING, run_id))
-    statement = select(kill_switch.c.reason).where(concerns, kill_switch.c.engaged.is_(True))
-    with read(engine) as connection:
-        return connection.execute(statement.order_by(kill_switch.c.scope).limit(1)).scalar_one_or_none()
+    def halt_reason(self, run_id: str) -> str | None:
+        """Why this run must halt, or None."""
+        concerns = kill_switch.c.scope.in_((EVERYTHING, run_id))
+        statement = select(kill_switch.c.reason).where(concerns, kill_switch.c.engaged.is_(True))
+        with read(self.engine) as connection:
+            return connection.execute(statement.order_by(kill_switch.c.scope).limit(1)).scalar_one_or_none()
 
-
-def log(engine: Engine) -> list[HaltLogRow]:
-    """Every use of the kill switch, the oldest first."""
-    with read(engine) as connection:
-        statement = select(kill_switch_log).order_by(kill_switch_log.c.id)
-        return [HaltLogRow.of(row) for row in connection.execute(statement).mappings()]
+    def halt_log(self) -> list[HaltLogRow]:
+        """Every use of the kill switch, the oldest first."""
+        with read(self.engine) as connection:
+            statement = select(kill_switch_log).order_by(kill_switch_log.c.id)
+            return [HaltLogRow.of(row) for row in connection.execute(statement).mappings()]
 
 
 def _logged(connection: Connection, action: str, scope: str, reason: str, actor: str) -> str:

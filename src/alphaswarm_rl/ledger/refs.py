@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sqlalchemy import Connection, Engine, Table, and_, bindparam, delete, select
+from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.db.database import Database
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import RefRow
@@ -20,55 +21,52 @@ _TABLES = (trajectory_refs, equity_curve_refs)
 _FIELDS = {table: [column.name for column in table.c if column.name not in ("id", "created_at")] for table in _TABLES}
 
 
-def add(engine: Engine, segments: Iterable[JsonMapping]) -> None:
-    """Stores refs in one transaction; one that is stored already changes nothing.
+class RefTables(Database):
+    """Which files of recorded steps are in their tables."""
 
-    A file takes the place of those whose segments it holds all, and one whose segments another holds adds nothing.
+    def add_refs(self, segments: Iterable[JsonMapping]) -> None:
+        """Stores which files of recorded steps are in their tables; one that is stored already changes nothing.
 
-    Args:
-        engine: The database.
-        segments: The fields of `RefRow`, and `kind`: "equity_curves" or another.
+        A file takes the place of those whose segments it holds all, and one whose segments another holds adds nothing.
 
-    Raises:
-        RunError: The ledger does not know the run.
-    """
-    found = [(_table_of(segment), _ref(segment)) for segment in segments]
-    if found:
-        with write(engine) as connection:
-            _lock_runs(connection, {ref.run_id for _, ref in found})
-            for table, ref in found:
-                _put(connection, table, ref)
+        Args:
+            segments: The fields of `RefRow`, and `kind`: "equity_curves" or another.
+        """
+        found = [(_table_of(segment), _ref(segment)) for segment in segments]
+        if found:
+            with write(self.engine) as connection:
+                _lock_runs(connection, {ref.run_id for _, ref in found})
+                for table, ref in found:
+                    _put(connection, table, ref)
 
+    def refs(self, run_id: str | None = None) -> list[RefRow]:
+        """The refs of a run, or all: by run, phase, table and segment."""
+        with read(self.engine) as connection:
+            found = [ref for table in _TABLES for ref in _by_id(connection, table, run_id).values()]
+        return sorted(
+            found,
+            key=lambda ref: (
+                ref.run_id,
+                ref.phase,
+                ref.iceberg_namespace,
+                ref.iceberg_table,
+                ref.first_segment,
+                ref.last_segment,
+            ),
+        )
 
-def listed(engine: Engine, *, run_id: str | None) -> list[RefRow]:
-    """The refs of a run, or all: by run, phase, table and segment."""
-    with read(engine) as connection:
-        found = [ref for table in _TABLES for ref in _by_id(connection, table, run_id).values()]
-    return sorted(
-        found,
-        key=lambda ref: (
-            ref.run_id,
-            ref.phase,
-            ref.iceberg_namespace,
-            ref.iceberg_table,
-            ref.first_segment,
-            ref.last_segment,
-        ),
-    )
-
-
-def drop(engine: Engine, run_id: str, *, unwanted: Callable[[RefRow], bool] | None) -> int:
-    """Deletes the run's refs that are unwanted, or all, and returns how many it were."""
-    count = 0
-    with write(engine) as connection:
-        for table in _TABLES:
-            known = _by_id(connection, table, run_id)
-            doomed = [{"ref": key} for key, ref in known.items() if unwanted is None or unwanted(ref)]
-            if doomed:
-                # One id at a time: SQLite takes a limited number of values in one statement.
-                connection.execute(delete(table).where(table.c.id == bindparam("ref")), doomed)
-            count += len(doomed)
-    return count
+    def drop_refs(self, run_id: str, unwanted: Callable[[RefRow], bool] | None = None) -> int:
+        """Deletes the run's refs that are unwanted, or all, and returns how many it were."""
+        count = 0
+        with write(self.engine) as connection:
+            for table in _TABLES:
+                known = _by_id(connection, table, run_id)
+                doomed = [{"ref": key} for key, ref in known.items() if unwanted is None or unwanted(ref)]
+                if doomed:
+                    # One id at a time: SQLite takes a limited number of values in one statement.
+                    connection.execute(delete(table).where(table.c.id == bindparam("ref")), doomed)
+                count += len(doomed)
+        return count
 
 
 def _table_of(segment: JsonMapping) -> Table:

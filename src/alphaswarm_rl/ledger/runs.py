@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
 from alphaswarm_rl.core.errors import RunError, nearest
 from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.db.database import Database
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
-from alphaswarm_rl.ledger import specs
 from alphaswarm_rl.ledger.liveness import LIVE, Holder, reconcile, this_process
 from alphaswarm_rl.ledger.rows import FamilyCount, RunRow
+from alphaswarm_rl.ledger.specs import find_version, spec_ids
 from alphaswarm_rl.ledger.statements import checked, database_now, nearest_id, new_id
-from alphaswarm_rl.ledger.tables import runs
-from alphaswarm_rl.ledger.tables import specs as specs_table
+from alphaswarm_rl.ledger.tables import runs, specs
 
 RESUMABLE = ("interrupted", "halted", "failed")
 ENDED = ("completed", *RESUMABLE)
@@ -27,27 +27,172 @@ _HOLDER = ("host", "pid", "process_start", "heartbeat_at")
 _IDENTITY = ("id", "spec_id", "version_id", "spec_hash", "created_at")
 
 
-def create(engine: Engine, *, version_id: str, target: str, seed: int, **columns: object) -> RunRow:
-    """Opens a run that this process holds; what the version knows (spec, hashes, family) need not be given."""
-    given = checked(runs, columns, fixed=(*_HOLDER, "created_at", "ended_at", "removed_at"))
-    with write(engine) as connection:
-        version = specs.version(connection, version_id)
-        slug = connection.execute(select(specs_table.c.slug).where(specs_table.c.id == version.spec_id)).scalar_one()
-        now = utc_now()
-        values = {
-            "id": new_id(),
-            "spec_id": version.spec_id,
-            "family": slug,
-            "status": "running",
-            "spec_hash": version.spec_hash,
-            "exec_hash": version.exec_hash,
-            "created_at": now,
-            "started_at": now,
-            **_held(connection),
-            **given,
-        }
-        connection.execute(runs.insert().values(version_id=version_id, target=target, seed=seed, **values))
-        return _by_id(connection, values["id"])
+class RunTables(Database):
+    """Runs: opened, kept alive and closed by the process that holds them."""
+
+    def create_run(self, *, version_id: str, target: str, seed: int, **columns: object) -> RunRow:
+        """Opens a run that this process holds, with status `running`.
+
+        Args:
+            version_id: The version that is run; spec id, hashes and family come from it unless given.
+            target: The verb: train, evaluate or replay.
+            seed: The run's seed.
+            **columns: Any other column of the row; its `id` too, if the caller has made one.
+        """
+        given = checked(runs, columns, fixed=(*_HOLDER, "created_at", "ended_at", "removed_at"))
+        with write(self.engine) as connection:
+            version = find_version(connection, version_id)
+            slug = connection.execute(select(specs.c.slug).where(specs.c.id == version.spec_id)).scalar_one()
+            now = utc_now()
+            values = {
+                "id": new_id(),
+                "spec_id": version.spec_id,
+                "family": slug,
+                "status": "running",
+                "spec_hash": version.spec_hash,
+                "exec_hash": version.exec_hash,
+                "created_at": now,
+                "started_at": now,
+                **_held(connection),
+                **given,
+            }
+            connection.execute(runs.insert().values(version_id=version_id, target=target, seed=seed, **values))
+            return _by_id(connection, values["id"])
+
+    def run(self, ref: str) -> RunRow:
+        """The run with this id, or a unique beginning of one (4 characters or more), or `latest`."""
+        reconcile(self.engine)
+        with read(self.engine) as connection:
+            return find(connection, ref)
+
+    def runs(
+        self,
+        status: str | None = None,
+        target: str | None = None,
+        slug: str | None = None,
+        limit: int | None = 100,
+        *,
+        include_removed: bool = False,
+    ) -> list[RunRow]:
+        """Runs, the newest first."""
+        if status is not None and status not in (*LIVE, *ENDED):
+            raise RunError(f"the run status {status!r}", "there is no such status", nearest(status, (*LIVE, *ENDED)))
+        reconcile(self.engine)
+        statement = select(runs).order_by(runs.c.created_at.desc(), runs.c.id).limit(limit)
+        if status is not None:
+            statement = statement.where(runs.c.status == status)
+        if target is not None:
+            statement = statement.where(runs.c.target == target)
+        if not include_removed:
+            statement = statement.where(runs.c.removed_at.is_(None))
+        with read(self.engine) as connection:
+            if slug is not None:
+                statement = statement.where(runs.c.spec_id.in_(spec_ids(connection, slug)))
+            return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+
+    def runs_by_spec_hash(self) -> dict[str, list[str]]:
+        """The ids of the runs of each spec hash, the oldest first, without removed ones."""
+        kept = select(runs.c.spec_hash, runs.c.id).where(runs.c.removed_at.is_(None))
+        found: dict[str, list[str]] = {}
+        with read(self.engine) as connection:
+            for spec_hash, run_id in connection.execute(kept.order_by(runs.c.created_at, runs.c.id)):
+                found.setdefault(spec_hash, []).append(run_id)
+        return found
+
+    def count_family(self, family: str) -> FamilyCount:
+        """How many training runs a family has, removed ones included, and of how many different specs."""
+        statement = select(func.count(), func.count(runs.c.exec_hash.distinct())).where(
+            runs.c.family == family, runs.c.target == "train"
+        )
+        with read(self.engine) as connection:
+            total, different = connection.execute(statement).one()
+        return FamilyCount(family, total, different)
+
+    def children(self, run_id: str) -> list[RunRow]:
+        """The runs whose parent is this one, the oldest first."""
+        statement = select(runs).where(runs.c.parent_run_id == run_id).order_by(runs.c.created_at, runs.c.id)
+        with read(self.engine) as connection:
+            return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+
+    def standing_on(self, folder: str) -> list[RunRow]:
+        """The runs that judged a policy by a checkpoint below that folder, whoever their parent is."""
+        # A checkpoint may have been named by another way that leads there.
+        ways = {folder.rstrip("/"), str(Path(folder).resolve())}
+        below = or_(*(runs.c.checkpoint.startswith(f"{way}/", autoescape=True) for way in sorted(ways)))
+        statement = select(runs).where(below, runs.c.target != "train").order_by(runs.c.created_at, runs.c.id)
+        with read(self.engine) as connection:
+            return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+
+    def update_run(self, run_id: str, **columns: object) -> None:
+        """Sets columns of a run; not its status, its identity or its holder."""
+        values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))
+        with write(self.engine) as connection:
+            _by_id(connection, run_id)
+            if values:
+                connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+
+    def finish_run(self, run_id: str, status: str, **columns: object) -> RunRow:
+        """Closes a run that this process holds; a RunError when it has ended already or another process holds it."""
+        if status not in ENDED:
+            raise ValueError(f"a run ends as one of {', '.join(ENDED)}, not as {status!r}")
+        values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))
+        values = {"ended_at": utc_now(), **values, "status": status}
+        # `interrupted` is what others call a process that was silent too long, for example in a suspended machine.
+        open_states = runs.c.status.in_((*LIVE, "interrupted"))
+        with write(self.engine) as connection:
+            done = connection.execute(update(runs).where(_is_ours(run_id), open_states).values(values))
+            row = _by_id(connection, run_id)
+            if not done.rowcount:
+                raise _not_ours(row)
+            return row
+
+    def heartbeat(self, run_id: str) -> None:
+        """Says that this process still works on the run; a RunError when it is not its run any more."""
+        with write(self.engine) as connection:
+            now = database_now(connection)
+            alive: JsonObject = {"heartbeat_at": now}
+            running = update(runs).where(_is_ours(run_id), runs.c.status.in_(LIVE)).values(alive)
+            if connection.execute(running).rowcount:
+                return
+            revived = {**alive, "status": "running", "ended_at": None}
+            silent = update(runs).where(_is_ours(run_id), runs.c.status == "interrupted").values(revived)
+            if not connection.execute(silent).rowcount:
+                raise _not_ours(_by_id(connection, run_id))
+
+    def claim_for_resume(self, run_id: str) -> RunRow:
+        """Takes an interrupted, halted or failed run over; anything else is a RunError that says who holds it."""
+        reconcile(self.engine)
+        with write(self.engine) as connection:
+            values: JsonObject = {
+                **_held(connection),
+                "status": "running",
+                "resumed": runs.c.resumed + 1,
+                "ended_at": None,
+                # Those told how the row ended; the events keep the story.
+                "error": None,
+                "halt_reason": None,
+            }
+            free = and_(runs.c.id == run_id, runs.c.status.in_(RESUMABLE), runs.c.removed_at.is_(None))
+            done = connection.execute(update(runs).where(free).values(values))
+            row = _by_id(connection, run_id)
+            if not done.rowcount:
+                raise _not_resumable(row)
+            return row
+
+    def mark_removed(self, run_id: str) -> RunRow:
+        """Marks a run whose files were removed; a live one is a RunError."""
+        reconcile(self.engine)
+        with write(self.engine) as connection:
+            gone = and_(runs.c.id == run_id, runs.c.status.not_in(LIVE), runs.c.removed_at.is_(None))
+            connection.execute(update(runs).where(gone).values(removed_at=utc_now()))
+            row = _by_id(connection, run_id)
+            if row.status in LIVE:
+                raise RunError(f"the run {run_id}", f"it is {row.status}: {_holder(row)} holds it", "Stop it first.")
+            return row
+
+    def reconcile(self) -> list[str]:
+        """Marks runs of dead processes as interrupted and returns their ids; looks at runs do so by themselves."""
+        return reconcile(self.engine)
 
 
 def find(connection: Connection, ref: str) -> RunRow:
@@ -70,142 +215,6 @@ def find(connection: Connection, ref: str) -> RunRow:
         some = ", ".join(row["id"] for row in found)
         raise RunError(f"the run {ref!r}", f"several ids begin like this ({some})", "Give more of it.")
     return RunRow.of(found[0])
-
-
-def get(engine: Engine, ref: str) -> RunRow:
-    """`find`, after dead runs were marked."""
-    reconcile(engine)
-    with read(engine) as connection:
-        return find(connection, ref)
-
-
-def listed(
-    engine: Engine, *, status: str | None, target: str | None, slug: str | None, limit: int | None, removed: bool
-) -> list[RunRow]:
-    """Runs, the newest first, after dead ones were marked."""
-    if status is not None and status not in (*LIVE, *ENDED):
-        raise RunError(f"the run status {status!r}", "there is no such status", nearest(status, (*LIVE, *ENDED)))
-    reconcile(engine)
-    statement = select(runs).order_by(runs.c.created_at.desc(), runs.c.id).limit(limit)
-    if status is not None:
-        statement = statement.where(runs.c.status == status)
-    if target is not None:
-        statement = statement.where(runs.c.target == target)
-    if not removed:
-        statement = statement.where(runs.c.removed_at.is_(None))
-    with read(engine) as connection:
-        if slug is not None:
-            statement = statement.where(runs.c.spec_id.in_(specs.ids_of(connection, slug)))
-        return [RunRow.of(row) for row in connection.execute(statement).mappings()]
-
-
-def children(engine: Engine, run_id: str) -> list[RunRow]:
-    """The runs whose parent is this one, the oldest first."""
-    statement = select(runs).where(runs.c.parent_run_id == run_id).order_by(runs.c.created_at, runs.c.id)
-    with read(engine) as connection:
-        return [RunRow.of(row) for row in connection.execute(statement).mappings()]
-
-
-def standing_on(engine: Engine, folder: str) -> list[RunRow]:
-    """The runs that did not train and whose checkpoint lies below that folder, the oldest first."""
-    # A checkpoint may have been named by another way that leads there.
-    ways = {folder.rstrip("/"), str(Path(folder).resolve())}
-    below = or_(*(runs.c.checkpoint.startswith(f"{way}/", autoescape=True) for way in sorted(ways)))
-    statement = select(runs).where(below, runs.c.target != "train").order_by(runs.c.created_at, runs.c.id)
-    with read(engine) as connection:
-        return [RunRow.of(row) for row in connection.execute(statement).mappings()]
-
-
-def runs_by_spec_hash(engine: Engine) -> dict[str, list[str]]:
-    """The ids of the runs of each spec hash, the oldest first, without removed ones."""
-    kept = select(runs.c.spec_hash, runs.c.id).where(runs.c.removed_at.is_(None))
-    found: dict[str, list[str]] = {}
-    with read(engine) as connection:
-        for spec_hash, run_id in connection.execute(kept.order_by(runs.c.created_at, runs.c.id)):
-            found.setdefault(spec_hash, []).append(run_id)
-    return found
-
-
-def count_family(engine: Engine, family: str) -> FamilyCount:
-    """The training runs of a family, which is all that was trained under one slug; an unknown one has none."""
-    statement = select(func.count(), func.count(runs.c.exec_hash.distinct())).where(
-        runs.c.family == family, runs.c.target == "train"
-    )
-    with read(engine) as connection:
-        total, different = connection.execute(statement).one()
-    return FamilyCount(family, total, different)
-
-
-def change(engine: Engine, run_id: str, **columns: object) -> None:
-    """Sets columns of a run; its state changes by `finish` and `claim` alone."""
-    values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))
-    with write(engine) as connection:
-        _by_id(connection, run_id)
-        if values:
-            connection.execute(update(runs).where(runs.c.id == run_id).values(values))
-
-
-def heartbeat(engine: Engine, run_id: str) -> None:
-    """Says that this process still works on the run; one that was only silent for long gets its state back."""
-    with write(engine) as connection:
-        now = database_now(connection)
-        alive: JsonObject = {"heartbeat_at": now}
-        running = update(runs).where(_is_ours(run_id), runs.c.status.in_(LIVE)).values(alive)
-        if connection.execute(running).rowcount:
-            return
-        revived = {**alive, "status": "running", "ended_at": None}
-        silent = update(runs).where(_is_ours(run_id), runs.c.status == "interrupted").values(revived)
-        if not connection.execute(silent).rowcount:
-            raise _not_ours(_by_id(connection, run_id))
-
-
-def finish(engine: Engine, run_id: str, status: str, **columns: object) -> RunRow:
-    """Closes a run that this process holds."""
-    if status not in ENDED:
-        raise ValueError(f"a run ends as one of {', '.join(ENDED)}, not as {status!r}")
-    values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))
-    values = {"ended_at": utc_now(), **values, "status": status}
-    # `interrupted` is what others call a process that was silent too long, for example in a suspended machine.
-    open_states = runs.c.status.in_((*LIVE, "interrupted"))
-    with write(engine) as connection:
-        done = connection.execute(update(runs).where(_is_ours(run_id), open_states).values(values))
-        row = _by_id(connection, run_id)
-        if not done.rowcount:
-            raise _not_ours(row)
-        return row
-
-
-def claim(engine: Engine, run_id: str) -> RunRow:
-    """Takes an ended run over to resume it; of two processes that try at once exactly one succeeds."""
-    reconcile(engine)
-    with write(engine) as connection:
-        values: JsonObject = {
-            **_held(connection),
-            "status": "running",
-            "resumed": runs.c.resumed + 1,
-            "ended_at": None,
-            # Those told how the row ended; the events keep the story.
-            "error": None,
-            "halt_reason": None,
-        }
-        free = and_(runs.c.id == run_id, runs.c.status.in_(RESUMABLE), runs.c.removed_at.is_(None))
-        done = connection.execute(update(runs).where(free).values(values))
-        row = _by_id(connection, run_id)
-        if not done.rowcount:
-            raise _not_resumable(row)
-        return row
-
-
-def mark_removed(engine: Engine, run_id: str) -> RunRow:
-    """Marks a run whose files were removed; the row stays, so that trials and parents stay counted."""
-    reconcile(engine)
-    with write(engine) as connection:
-        gone = and_(runs.c.id == run_id, runs.c.status.not_in(LIVE), runs.c.removed_at.is_(None))
-        connection.execute(update(runs).where(gone).values(removed_at=utc_now()))
-        row = _by_id(connection, run_id)
-        if row.status in LIVE:
-            raise RunError(f"the run {run_id}", f"it is {row.status}: {_holder(row)} holds it", "Stop it first.")
-        return row
 
 
 def _by_id(connection: Connection, run_id: str) -> RunRow:

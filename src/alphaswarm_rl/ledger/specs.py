@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sqlalchemy import Connection, Engine, func, select, update
+from sqlalchemy import Connection, func, select, update
 
 from alphaswarm_rl.core.errors import LedgerError, nearest
 from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.db.database import Database
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import tables
@@ -57,43 +58,57 @@ class PersistableSpec(Protocol):
         """The spec as a file."""
 
 
-def persist_spec(
-    engine: Engine, spec: PersistableSpec, *, project_id: str, notes: str, created_by: str | None
-) -> VersionRow:
-    """The version row of this very content, made now if there is none yet."""
-    with read(engine) as connection:
-        known = _version_by_hash(connection, project_id, spec)
-    if known is not None:
-        return known
-    with write(engine) as connection:
-        spec_id = _locked_spec(connection, project_id, spec)
-        # Another process may have stored the same content between the look above and the lock.
-        known = _version_by_hash(connection, project_id, spec)
+class SpecTables(Database):
+    """Specs and their immutable versions."""
+
+    def persist_spec(
+        self, spec: PersistableSpec, *, project_id: str = "default", notes: str = "", created_by: str | None = None
+    ) -> VersionRow:
+        """The version of this content: the stored one without any write, or the next number of its slug."""
+        with read(self.engine) as connection:
+            known = _version_by_hash(connection, project_id, spec)
         if known is not None:
             return known
-        return _next_version(connection, spec_id, spec, notes=notes, created_by=created_by)
+        with write(self.engine) as connection:
+            spec_id = _locked_spec(connection, project_id, spec)
+            # Another process may have stored the same content between the look above and the lock.
+            known = _version_by_hash(connection, project_id, spec)
+            if known is not None:
+                return known
+            return _next_version(connection, spec_id, spec, notes=notes, created_by=created_by)
 
+    def specs(self, project_id: str | None = None) -> list[SpecRow]:
+        """The specs of a project, or all."""
+        statement = select(tables.specs).order_by(tables.specs.c.project_id, tables.specs.c.slug)
+        if project_id is not None:
+            statement = statement.where(tables.specs.c.project_id == project_id)
+        with read(self.engine) as connection:
+            return [SpecRow.of(row) for row in connection.execute(statement).mappings()]
 
-def specs(engine: Engine, *, project_id: str | None) -> list[SpecRow]:
-    """The specs of one project, or of all, by slug."""
-    statement = select(tables.specs).order_by(tables.specs.c.project_id, tables.specs.c.slug)
-    if project_id is not None:
-        statement = statement.where(tables.specs.c.project_id == project_id)
-    with read(engine) as connection:
-        return [SpecRow.of(row) for row in connection.execute(statement).mappings()]
+    def versions(self, slug: str, *, project_id: str = "default") -> list[VersionRow]:
+        """The versions of a spec, the oldest first; an unknown slug is a LedgerError."""
+        with read(self.engine) as connection:
+            ids = spec_ids(connection, slug, project_id)
+            statement = (
+                select(tables.versions).where(tables.versions.c.spec_id.in_(ids)).order_by(tables.versions.c.version)
+            )
+            return [VersionRow.of(row) for row in connection.execute(statement).mappings()]
 
+    def version(self, version_id: str) -> VersionRow:
+        """One version; an unknown id is a LedgerError."""
+        with read(self.engine) as connection:
+            return find_version(connection, version_id)
 
-def versions(engine: Engine, slug: str, *, project_id: str) -> list[VersionRow]:
-    """The versions of one spec, the oldest first."""
-    with read(engine) as connection:
-        ids = ids_of(connection, slug, project_id)
-        statement = (
-            select(tables.versions).where(tables.versions.c.spec_id.in_(ids)).order_by(tables.versions.c.version)
+    def pinned_data(self) -> list[JsonObject]:
+        """The data pipelines that stored versions name, as they name them, the oldest version first."""
+        statement = select(tables.versions.c.payload["data_pipeline"]).order_by(
+            tables.versions.c.created_at, tables.versions.c.id
         )
-        return [VersionRow.of(row) for row in connection.execute(statement).mappings()]
+        with read(self.engine) as connection:
+            return [found for found in connection.execute(statement).scalars() if found is not None]
 
 
-def version(connection: Connection, version_id: str) -> VersionRow:
+def find_version(connection: Connection, version_id: str) -> VersionRow:
     """One version by its id."""
     statement = select(tables.versions).where(tables.versions.c.id == version_id)
     found = connection.execute(statement).mappings().one_or_none()
@@ -104,7 +119,7 @@ def version(connection: Connection, version_id: str) -> VersionRow:
     return VersionRow.of(found)
 
 
-def ids_of(connection: Connection, slug: str, project_id: str | None = None) -> list[str]:
+def spec_ids(connection: Connection, slug: str, project_id: str | None = None) -> list[str]:
     """The ids of the specs with this slug: one in a project, at least one in all of them."""
     anywhere = select(tables.specs.c.id, tables.specs.c.slug)
     if project_id is not None:
@@ -114,15 +129,6 @@ def ids_of(connection: Connection, slug: str, project_id: str | None = None) -> 
         slugs = [row.slug for row in connection.execute(anywhere)]
         raise LedgerError(f"the spec {slug!r}", "the ledger has none with this slug", nearest(slug, slugs))
     return found
-
-
-def pinned_data(engine: Engine) -> list[JsonObject]:
-    """The data pipelines of the versions that have one, the oldest version first."""
-    statement = select(tables.versions.c.payload["data_pipeline"]).order_by(
-        tables.versions.c.created_at, tables.versions.c.id
-    )
-    with read(engine) as connection:
-        return [found for found in connection.execute(statement).scalars() if found is not None]
 
 
 def _version_by_hash(connection: Connection, project_id: str, spec: PersistableSpec) -> VersionRow | None:
@@ -190,7 +196,7 @@ def _next_version(
         .where(tables.specs.c.id == spec_id)
         .values(current_version=number, updated_at=now, **_presentation(spec))
     )
-    return version(connection, version_id)
+    return find_version(connection, version_id)
 
 
 def _presentation(spec: PersistableSpec) -> JsonObject:
