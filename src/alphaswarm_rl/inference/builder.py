@@ -36,6 +36,8 @@ from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
 from alphaswarm_rl.spec.sections import TrainingSpec
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from alphaswarm_rl.inference.frozen_policies import FoundPolicy, FrozenPolicies
 
 #: Vector steps of random actions that `obs.normalize: fixed` takes its statistics from.
@@ -62,7 +64,7 @@ class Builder:
         seed: int,
         device: str,
         root: Path = Path(),
-        frames: Mapping[str, Any] | None = None,
+        frames: Mapping[str, pd.DataFrame] | None = None,
         lake: Callable[[], TableReader] | None = None,
         frozen: FrozenPolicies | None = None,
     ) -> None:
@@ -94,7 +96,7 @@ class Builder:
         self,
         pipeline: ComponentRef,
         root: Path,
-        frames: Mapping[str, Any],
+        frames: Mapping[str, pd.DataFrame],
         lake: Callable[[], TableReader] | None,
     ) -> MarketData:
         source = pipeline.build()
@@ -362,7 +364,7 @@ def load_preprocessing(env: AnyVectorEnv, state: State | None) -> None:
         env.load_statistics(state)
 
 
-def is_stateful(env: Any) -> bool:
+def is_stateful(env: AnyVectorEnv) -> bool:
     """Whether an environment can be put back into any state."""
     if isinstance(env, PreprocessedEnv):
         return bool(env.inner_stateful)

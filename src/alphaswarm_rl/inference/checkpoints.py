@@ -27,6 +27,7 @@ from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError
 from alphaswarm_rl.core.run_listener import Checkpoint as Checkpoint
 from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject
+from alphaswarm_rl.models.artefacts import file_sha256
 from alphaswarm_rl.spec import RLExperimentSpec
 
 SCHEMA_VERSION = 2
@@ -219,7 +220,7 @@ def _write_arrays(path: Path, states: Mapping[str, State]) -> str:
         raise OSError(str(error)) from error
     with path.open("rb+") as file:
         os.fsync(file.fileno())
-    return _file_sha256(path)
+    return file_sha256(path)
 
 
 def _arrays_in(content: bytes) -> dict[str, Array]:
@@ -245,11 +246,6 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _tampered(path: Path, why: str) -> CheckpointError:

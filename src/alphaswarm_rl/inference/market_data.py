@@ -25,7 +25,7 @@ class MarketData:
 
     Args:
         pipeline: Where the bars come from.
-        request: What is wanted of it, apart from the window.
+        request: What is asked of it, apart from the window.
         training: The window that scalers learn from.
     """
 
@@ -43,8 +43,8 @@ class MarketData:
         """All bars up to the last end of these windows, as they come from the pipeline."""
         end = _latest(windows)
         if self._bars is None or _latest((Window(end=self._end), Window(end=end))) != self._end:
-            wanted = replace(self.request, window=Window(end=end), warmup_bars=0)
-            self._bars, self._end = self.pipeline.build(wanted), end
+            request = replace(self.request, window=Window(end=end), warmup_bars=0)
+            self._bars, self._end = self.pipeline.build(request), end
         return self._bars
 
     def raw(self, window: Window) -> MarketPanel:
@@ -109,9 +109,9 @@ class MarketData:
         """Whether any bar that may be traded in the window is one of the others'; warm-up bars do not count."""
         others = tuple(others)
         bars = self.load((window, *others))
-        first, stop = _range(bars, window)
-        ranges = (_range(bars, other) for other in others)
-        return any(max(first, its_first) < min(stop, its_stop) for its_first, its_stop in ranges)
+        traded = range(*_range(bars, window))
+        ranges = (range(*_range(bars, other)) for other in others)
+        return any(max(traded.start, other.start) < min(traded.stop, other.stop) for other in ranges)
 
 
 def _latest(windows: Iterable[Window]) -> str | None:

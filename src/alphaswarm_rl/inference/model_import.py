@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,6 +12,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
 from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.core.hashing import sha256_text
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.inference.builder import Builder, lake_of
 from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore, load_checkpoint
@@ -20,6 +20,7 @@ from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.inference.process import process_lock
 from alphaswarm_rl.inference.selection import sha256_of_folder, trainer_of
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.models.artefacts import file_sha256
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import DATED, ModelRow, NewEvaluation, NewModel
 from alphaswarm_rl.settings import Settings
@@ -91,15 +92,7 @@ def add_model(
     if not path.exists():
         raise ModelError(f"model {str(path)!r}", "it is not there", "Give a checkpoint folder or a zip.")
     with process_lock:
-        if path.is_dir():
-            if spec is not None:
-                raise ModelError(f"model {str(path)!r}", "a checkpoint has its own spec", "Leave --spec out.")
-        elif spec is None:
-            raise ModelError(
-                f"model {str(path)!r}", "a zip does not say what it is of in a way that can be trusted", "Add --spec."
-            )
-        else:
-            path = import_zip(path, spec, settings, timesteps=metrics.total_timesteps)
+        path = _checkpoint_folder(path, spec, settings, timesteps=metrics.total_timesteps)
         with Ledger.open(settings) as ledger:
             run = trainer_of(ledger, path)
             loaded = load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
@@ -131,25 +124,39 @@ def add_model(
             parent_model_id=parent_model_id,
         )
     )
-    registry.add_evaluation(
-        row.id,
-        NewEvaluation(
-            episodes=metrics.episodes,
-            mean_reward=metrics.mean_reward,
-            std_reward=metrics.std_reward,
-            mean_episode_length=metrics.mean_episode_length,
-            seed=metrics.seed,
-            deterministic=None,
-            window_start=metrics.window.start,
-            window_end=metrics.window.end,
-            in_sample=None,
-            returns=metrics.returns,
-            source="added",
-            # Whether it plays in a window of dates, or makes its own episodes.
-            metrics={DATED: "window" in trained.env.build().slots()},
-        ),
-    )
+    # Whether it plays in a window of dates, or makes its own episodes.
+    registry.add_evaluation(row.id, _evaluation(metrics, dated="window" in trained.env.build().slots()))
     return registry.get(row.id)
+
+
+def _checkpoint_folder(path: Path, spec: RLExperimentSpec | None, settings: Settings, *, timesteps: int) -> Path:
+    """The folder itself, or the one that a zip is imported into."""
+    if path.is_dir():
+        if spec is not None:
+            raise ModelError(f"model {str(path)!r}", "a checkpoint has its own spec", "Leave --spec out.")
+        return path
+    if spec is None:
+        raise ModelError(
+            f"model {str(path)!r}", "a zip does not say what it is of in a way that can be trusted", "Add --spec."
+        )
+    return import_zip(path, spec, settings, timesteps=timesteps)
+
+
+def _evaluation(metrics: GivenMetrics, *, dated: bool) -> NewEvaluation:
+    return NewEvaluation(
+        episodes=metrics.episodes,
+        mean_reward=metrics.mean_reward,
+        std_reward=metrics.std_reward,
+        mean_episode_length=metrics.mean_episode_length,
+        seed=metrics.seed,
+        deterministic=None,
+        window_start=metrics.window.start,
+        window_end=metrics.window.end,
+        in_sample=None,
+        returns=metrics.returns,
+        source="added",
+        metrics={DATED: dated},
+    )
 
 
 def import_zip(path: Path, spec: RLExperimentSpec, settings: Settings, *, timesteps: int) -> Path:
@@ -187,8 +194,6 @@ def import_zip(path: Path, spec: RLExperimentSpec, settings: Settings, *, timest
     if builder.data is not None:
         states["data"] = builder.data.fitted
     # Named by what it is made of: the same zip under the same spec is the same checkpoint.
-    with path.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
-    name = ADDED + hashlib.sha256(f"{content} {spec.spec_hash}".encode()).hexdigest()[:12]
+    name = ADDED + sha256_text(f"{file_sha256(path)} {spec.spec_hash}")[:12]
     store = CheckpointStore(settings.models_path)
     return store.save(name, timesteps, states, spec=spec.as_data(), seed=spec.seed, policy=plan.to_json()).path

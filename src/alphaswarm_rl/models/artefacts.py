@@ -24,7 +24,7 @@ def verified_sha256(path: Path, expected: str | None) -> str:
         ModelError: It is not there, cannot be read, or was changed.
     """
     try:
-        found = _folder_sha256(path) if path.is_dir() else _file_sha256(path)
+        found = _folder_sha256(path) if path.is_dir() else file_sha256(path)
     except FileNotFoundError as error:
         missing = Path(str(error.filename))
         what = "it is not there" if missing == path else f"{missing.name} is not there"
@@ -44,7 +44,7 @@ def _folder_sha256(path: Path) -> str:
     for name, digest in _listed_files(path, content).items():
         if Path(name).name != name:
             raise _changed(path, f"{MANIFEST} lists {name!r}, which is no file of this folder")
-        if _file_sha256(path / name) != digest:
+        if file_sha256(path / name) != digest:
             raise _changed(path, f"{name} has not the checksum that {MANIFEST} records")
     return hashlib.sha256(content).hexdigest()
 
@@ -59,7 +59,8 @@ def _listed_files(path: Path, content: bytes) -> dict[str, Any]:
     return files
 
 
-def _file_sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """The checksum of a file, as hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
