@@ -88,11 +88,8 @@ def add_model(
         tags: Words to find it by; a model that is there already gets them too.
         parent_model_id: The model that it was trained on from, of the same scope.
     """
-    path = path.expanduser().absolute()
-    if not path.exists():
-        raise ModelError(f"model {str(path)!r}", "it is not there", "Give a checkpoint folder or a zip.")
     with process_lock:
-        path = _checkpoint_folder(path, spec, settings, timesteps=metrics.total_timesteps)
+        path = _checkpoint_folder(path.expanduser().absolute(), spec, settings, timesteps=metrics.total_timesteps)
         with Ledger.open(settings) as ledger:
             run = trainer_of(ledger, path)
             loaded = load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
@@ -131,6 +128,8 @@ def add_model(
 
 def _checkpoint_folder(path: Path, spec: RLExperimentSpec | None, settings: Settings, *, timesteps: int) -> Path:
     """The folder itself, or the one that a zip is imported into."""
+    if not path.exists():
+        raise ModelError(f"model {str(path)!r}", "it is not there", "Give a checkpoint folder or a zip.")
     if path.is_dir():
         if spec is not None:
             raise ModelError(f"model {str(path)!r}", "a checkpoint has its own spec", "Leave --spec out.")
