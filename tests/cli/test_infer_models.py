@@ -348,9 +348,14 @@ def test_gc_leaves_models_that_somebody_counts_on(rl, trained, home, registry):
 )
 def test_other_names_are_the_same_commands(monkeypatch, function, words):
     called = []
-    monkeypatch.setattr(cli, "_run", lambda *given: called.append(given))
-    function()
-    assert called == [words]
+    # The process of the tests keeps its signals and its garbage collector.
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(cli.gc, "disable", lambda: None)
+    monkeypatch.setattr(cli.rl, "main", lambda arguments, **_: called.append(tuple(arguments)))
+    monkeypatch.setattr(sys, "argv", ["another name", "--json"])
+    with pytest.raises(SystemExit):
+        function()
+    assert called == [(*words, "--json")]
 
 
 def test_a_name_of_its_own_takes_options(trained):
