@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -214,24 +214,27 @@ class LedgerSettings(FrozenModel):
     )
 
 
+#: A section that nobody set: its class has the defaults, and is not built before it is needed.
+_EMPTY: Any = Field({})
+
+
 class Settings(FrozenModel):
     """Everything about the machine and the place; a spec says what is run, this says where."""
 
     home: Path = Field(Path(".alphaswarm"), description="Folder below which all state lives.")
     log_dir: Path = Field(Path("logs"), description="Folder of the runs' event logs.")
-    # A section that nobody set is an empty one: its class has the defaults, and is not built before it is needed.
-    ledger: LedgerSettings = Field({})
-    store: StoreSettings = Field({})
-    infer: InferSettings = Field({})
-    registry: RegistrySettings = Field({})
-    gates: GatesSettings = Field({})
-    metrics: MetricsSettings = Field({})
-    traces: TracesSettings = Field({})
-    logs: LogsSettings = Field({})
-    data: DataSettings = Field({})
-    trajectory: TrajectorySettings = Field({})
-    record: RecordSettings = Field({})
-    lake: LakeSettings = Field({})
+    ledger: LedgerSettings = _EMPTY
+    store: StoreSettings = _EMPTY
+    infer: InferSettings = _EMPTY
+    registry: RegistrySettings = _EMPTY
+    gates: GatesSettings = _EMPTY
+    metrics: MetricsSettings = _EMPTY
+    traces: TracesSettings = _EMPTY
+    logs: LogsSettings = _EMPTY
+    data: DataSettings = _EMPTY
+    trajectory: TrajectorySettings = _EMPTY
+    record: RecordSettings = _EMPTY
+    lake: LakeSettings = _EMPTY
 
     def below_home(self, path: Path) -> Path:
         """`path` as an absolute one: relative paths are read as below the home folder."""

@@ -63,7 +63,7 @@ class Backend(Protocol):
     """
 
     #: Array functions under NumPy's names.
-    xp: ArrayFunctions
+    xp: Any
 
     def put(self, array: Array) -> AnyArray:
         """A NumPy array as an array of this library, on its device."""
