@@ -41,6 +41,7 @@ check: $(VENV)/.everything
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/check_lengths.py
+	$(BIN)/python scripts/measure_source.py --check
 	$(BIN)/python scripts/entry_points.py --check
 	$(BIN)/python scripts/make_docs.py --check
 
