@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -12,9 +12,6 @@ from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
-
-if TYPE_CHECKING:
-    pass
 
 Distance = Annotated[float, Field(gt=0)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -12,9 +12,6 @@ from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
-
-if TYPE_CHECKING:
-    pass
 
 #: A position this near to a whole number of lots, in lots, is one: sums of lots are off by rounding.
 _ROUNDING = 1e-9

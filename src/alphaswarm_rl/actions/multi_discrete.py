@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field, field_validator
 
 from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
@@ -12,9 +10,6 @@ from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
 from alphaswarm_rl.core.view import Panel, View
-
-if TYPE_CHECKING:
-    pass
 
 
 class MultiDiscreteOrders(ActionSpec):

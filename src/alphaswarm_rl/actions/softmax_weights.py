@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -13,9 +12,6 @@ from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
-
-if TYPE_CHECKING:
-    pass
 
 
 class SoftmaxWeights(ActionSpec):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
-from typing import Self
+from typing import Self, TypeVar
 
-from sqlalchemy import Engine, MetaData, RowMapping
+from sqlalchemy import Column, Engine, MetaData, RowMapping
+from sqlalchemy.types import TypeEngine
 
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.db.engine import open_engine
 from alphaswarm_rl.db.schema import Schema
+
+T = TypeVar("T")
 
 
 class Database:
@@ -58,6 +61,11 @@ def new_metadata() -> MetaData:
             "ck": "ck_%(table_name)s_%(constraint_name)s",
         }
     )
+
+
+def columns(kind: type[TypeEngine[T]] | TypeEngine[T], *names: str, nullable: bool = True) -> list[Column[T]]:
+    """Columns of one type, in this order."""
+    return [Column(name, kind, nullable=nullable) for name in names]
 
 
 @dataclass(frozen=True)
