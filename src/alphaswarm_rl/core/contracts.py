@@ -110,7 +110,6 @@ class TableReader(Protocol):
         Returns:
             An Arrow table, and the id of the snapshot.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -162,11 +161,9 @@ class Stateful(Protocol):
 
     def get_state(self) -> State:
         """The whole state."""
-        ...
 
     def set_state(self, state: State) -> None:
         """Continues from there, bit for bit."""
-        ...
 
 
 class TrainingHooks(HaltToken, Protocol):
@@ -174,14 +171,12 @@ class TrainingHooks(HaltToken, Protocol):
 
     def boundary(self, metrics: Mapping[str, float]) -> None:
         """Called whenever the learner's state is whole (after each rollout and its update): it may be saved now."""
-        ...
 
     def decided(self, values: AnyArray, log_probs: AnyArray) -> None:
         """Called after each vector step by learners that know the value of what they saw and how likely they acted so.
 
         Both are arrays or tensors with one number per environment, and stay as they are.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -258,14 +253,12 @@ class Learner(Stateful, Protocol):
 
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""
-        ...
 
     def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the random stream of predictions anew, for predictions in that environment; training has another.
 
         Without an environment it answers observations from anywhere, as many at a time as it was built for.
         """
-        ...
 
     def predict(
         self,
@@ -277,7 +270,6 @@ class Learner(Stateful, Protocol):
         masks: Array | None = None,
     ) -> tuple[Array, Any]:
         """Actions for a batch of observations, and the memory for the next call (None for most)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -404,31 +396,24 @@ class BuiltReplayBuffer(Stateful, Protocol):
 
     def __len__(self) -> int:
         """How many transitions it holds."""
-        ...
 
     def append(self, batch: JsonMapping) -> None:
         """Takes T steps of all environments in, arrays of shape (T, N, ...); the oldest make room."""
-        ...
 
     def extend(self, rows: JsonMapping) -> None:
         """Takes single transitions in, arrays of shape (K, ...), oldest first."""
-        ...
 
     def sample(self, batch_size: int) -> ReplayBufferSample:
         """Draws transitions, with replacement."""
-        ...
 
     def update_priorities(self, indices: Array, errors: Array) -> None:
         """Says how wrong the learner was about these transitions; only priorities have a use for it."""
-        ...
 
     def break_off(self) -> None:
         """Says that the episodes in progress do not go on: their environments were reset."""
-        ...
 
     def clear(self) -> None:
         """Forgets every transition."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -453,35 +438,27 @@ class OpenStore(Protocol):
 
     def write(self, phase: str, rows: JsonMapping, timesteps: int) -> None:
         """Takes rows in; `timesteps` are the run's transitions at the last of them."""
-        ...
 
     def close_segments(self) -> None:
         """Makes everything that was written so far last, and able to be told from what comes later."""
-        ...
 
     def deliver(self) -> None:
         """Brings finished segments where they belong, as far as that is due."""
-        ...
 
     def drop_after(self, timesteps: int, judged: Collection[tuple[str, int]]) -> None:
         """Forgets what came after a checkpoint, and judgements that are none of these (phase and transitions)."""
-        ...
 
     def finish(self, *, compact: bool) -> None:
         """Brings everything where it belongs, in few files where that is asked for."""
-        ...
 
     def report(self) -> JsonObject:
         """What the run's row says of it: rows by kind, what is not delivered, what went wrong."""
-        ...
 
     def rows(self, kind: Any) -> Any:
         """The run's rows of that kind, as an Arrow table."""
-        ...
 
     def close(self) -> None:
         """Gives files and connections back; what is not finished stays as it is."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -510,22 +487,18 @@ class TrainedPolicy(Stateful, Protocol):
     @property
     def observation_space(self) -> AnySpace:
         """The space of one observation, before any preprocessing."""
-        ...
 
     @property
     def action_space(self) -> AnySpace:
         """The space of one action."""
-        ...
 
     def seed(self, seed: int, env: AnyVectorEnv | None) -> None:
         """Starts the stream of its draws anew, for that environment where there is one."""
-        ...
 
     def act(
         self, observation: AnyObservation, episode_start: Array, *, deterministic: bool, masks: Array | None
     ) -> Array:
         """One action per observation, raw as it comes; nothing is remembered where an episode starts."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -554,7 +527,6 @@ class PolicyRunner(Stateful, Protocol):
 
     def act(self, observation: AnyObservation, *, deterministic: bool) -> Array:
         """One action per environment of the batch."""
-        ...
 
 
 class EpisodicRunner(PolicyRunner, Protocol):
@@ -567,4 +539,3 @@ class EpisodicRunner(PolicyRunner, Protocol):
         self, observation: AnyObservation, episode_start: Array, *, deterministic: bool, masks: Array | None = None
     ) -> Array:
         """One action per environment; nothing is remembered of environments where an episode starts."""
-        ...

@@ -10,4 +10,3 @@ class HaltToken(Protocol):
 
     def should_halt(self) -> bool:
         """Whether the loop must stop now. Cheap: one flag, no look at any store."""
-        ...

@@ -109,7 +109,6 @@ class Canonical(Protocol):
 
     def canonical_form(self) -> JsonObject:
         """Plain data."""
-        ...
 
 
 def added_field(since: int, born: object) -> JsonObject:

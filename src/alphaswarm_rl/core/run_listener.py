@@ -178,27 +178,21 @@ class RunHandle(Protocol):
 
     def facts(self) -> RunFacts:
         """What its row says now."""
-        ...
 
     def update(self, **columns: object) -> None:
         """Writes columns of its row."""
-        ...
 
     def add_notices(self, notices: Sequence[str]) -> None:
         """Adds what a user should know to its row; what stands there already is not repeated."""
-        ...
 
     def emit(self, stage: str, **payload: object) -> None:
         """Emits an event."""
-        ...
 
     def recorded_rows(self) -> Mapping[str, int]:
         """How many of its recorded rows are in their tables, by kind of table."""
-        ...
 
     def training_curve(self, run_id: str, until: int | None) -> list[tuple[int, float]]:
         """Transitions and return of the episodes of any training run, up to `until` transitions."""
-        ...
 
 
 class StepListener(Protocol):
@@ -206,11 +200,9 @@ class StepListener(Protocol):
 
     def reset(self) -> None:
         """Every environment was reset: the episodes in progress end here."""
-        ...
 
     def step(self, began_ns: int, ended_ns: int, rewards: Array, ended: Array) -> None:
         """All environments made one step between these times; `ended` tells whose episode is over."""
-        ...
 
 
 class RunListener:

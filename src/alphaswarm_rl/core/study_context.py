@@ -88,7 +88,6 @@ class StudyContext(Protocol):
 
     def train(self, changes: JsonMapping | None = None, **arguments: Unpack[TrainArguments]) -> StudyRun:
         """Trains the base spec with other values by dotted path, such as `{"agent.kwargs.gamma": 0.9}`."""
-        ...
 
     def evaluate(
         self,
@@ -106,12 +105,9 @@ class StudyContext(Protocol):
             name: What the row calls the run.
             **arguments: How it is played.
         """
-        ...
 
     def replay(self, parent: str, *, name: str | None = None, **arguments: Unpack[PlayArguments]) -> StudyRun:
         """Feeds a trained policy another window or seed, under its pinned version."""
-        ...
 
     def run(self, run_id: str) -> StudyRun:
         """A run that ended earlier, such as one of the study before it was interrupted."""
-        ...

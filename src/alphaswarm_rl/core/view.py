@@ -67,23 +67,18 @@ class Backend(Protocol):
 
     def put(self, array: Array) -> AnyArray:
         """A NumPy array as an array of this library, on its device."""
-        ...
 
     def take(self, table: AnyArray, bar: AnyArray, out: AnyArray) -> None:
         """Writes row `bar[i]` to `out[i]`."""
-        ...
 
     def take_columns(self, table: AnyArray, bar: AnyArray, columns: AnyArray, out: AnyArray) -> None:
         """Writes the given columns of row `bar[i]` to `out[i]`."""
-        ...
 
     def take_window(self, table: AnyArray, bar: AnyArray, length: int, out: AnyArray) -> None:
         """Writes the `length` rows up to `bar[i]`, oldest first, to `out[i]`, (n, length * C)."""
-        ...
 
     def take_growth(self, table: AnyArray, bar: AnyArray, start: AnyArray, out: AnyArray) -> None:
         """Writes row `bar[i]` over row `start[i]` minus 1 to `out[i]`; 0 where the latter is not positive."""
-        ...
 
     def take_weights(
         self,
@@ -98,7 +93,6 @@ class Backend(Protocol):
 
         With cash (n,), `out` has one column more, the first, for the cash's part of the value.
         """
-        ...
 
 
 class Panel(Protocol):
