@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
-from typing import Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from sqlalchemy import Column, Engine, MetaData, RowMapping
+from sqlalchemy import Column, Connection, Engine, MetaData, RowMapping, Select
 from sqlalchemy.types import TypeEngine
 
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
-from alphaswarm_rl.db.engine import open_engine
+from alphaswarm_rl.db.engine import open_engine, read
 from alphaswarm_rl.db.schema import Schema
 
+P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R", bound="Row")
 
 
 class Database:
@@ -30,6 +32,16 @@ class Database:
     def close(self) -> None:
         """Gives the connections back."""
         self.engine.dispose()
+
+    def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a query answers in a transaction of its own."""
+        with read(self.engine) as connection:
+            return query(connection, *args, **kwargs)
+
+    def _rows(self, kind: type[R], statement: Select[Any]) -> list[R]:
+        """What a statement finds in a transaction of its own, as rows of that kind."""
+        with read(self.engine) as connection:
+            return [kind.of(row) for row in connection.execute(statement).mappings()]
 
     def __enter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.db.database import Database
-from alphaswarm_rl.db.engine import lock_table, read, write
+from alphaswarm_rl.db.engine import lock_table, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.rows import ComponentRow
 from alphaswarm_rl.ledger.statements import checked, new_id
@@ -47,13 +47,11 @@ class ComponentTables(Database):
         statement = select(components).order_by(components.c.rl_kind, components.c.alias)
         if kind is not None:
             statement = statement.where(components.c.rl_kind == kind)
-        with read(self.engine) as connection:
-            return [ComponentRow.of(row) for row in connection.execute(statement).mappings()]
+        return self._rows(ComponentRow, statement)
 
     def components_fingerprint(self) -> str | None:
         """The fingerprint of the mirror, or None when there is none."""
-        with read(self.engine) as connection:
-            return _fingerprint(connection)
+        return self._read(_fingerprint)
 
 
 def _fingerprint(connection: Connection) -> str | None:

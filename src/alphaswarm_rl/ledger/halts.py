@@ -53,8 +53,7 @@ class HaltTables(Database):
     def halt_status(self) -> list[HaltRow]:
         """Every scope that is halted now."""
         statement = select(kill_switch).where(kill_switch.c.engaged.is_(True)).order_by(kill_switch.c.scope)
-        with read(self.engine) as connection:
-            return [HaltRow.of(row) for row in connection.execute(statement).mappings()]
+        return self._rows(HaltRow, statement)
 
     def refuse_if_halted(self, run_id: str | None = None) -> None:
         """Refuses to start anything while the kill switch is engaged, for everything or for this run."""
@@ -73,9 +72,7 @@ class HaltTables(Database):
 
     def halt_log(self) -> list[HaltLogRow]:
         """Every use of the kill switch, the oldest first."""
-        with read(self.engine) as connection:
-            statement = select(kill_switch_log).order_by(kill_switch_log.c.id)
-            return [HaltLogRow.of(row) for row in connection.execute(statement).mappings()]
+        return self._rows(HaltLogRow, select(kill_switch_log).order_by(kill_switch_log.c.id))
 
 
 def _logged(connection: Connection, action: str, scope: str, reason: str, actor: str) -> str:

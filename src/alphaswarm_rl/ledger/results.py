@@ -38,8 +38,7 @@ class ResultTables(Database):
     def events(self, run_id: str, after: int = 0, limit: int | None = None) -> list[EventRow]:
         """The run's events behind number `after`."""
         statement = select(events).where(events.c.run_id == run_id, events.c.seq > after).order_by(events.c.seq)
-        with read(self.engine) as connection:
-            return [EventRow.of(row) for row in connection.execute(statement.limit(limit)).mappings()]
+        return self._rows(EventRow, statement.limit(limit))
 
     def add_episodes(self, run_id: str, rows: Iterable[JsonMapping]) -> int:
         """Stores a batch of episodes (the columns but `run_id`) and returns its size."""
@@ -54,8 +53,7 @@ class ResultTables(Database):
         statement = select(episodes).where(episodes.c.run_id == run_id).order_by(episodes.c.phase, episodes.c.episode)
         if phase is not None:
             statement = statement.where(episodes.c.phase == phase)
-        with read(self.engine) as connection:
-            return [EpisodeRow.of(row) for row in connection.execute(statement).mappings()]
+        return self._rows(EpisodeRow, statement)
 
     def training_curve(self, run_id: str, until: int | None) -> list[tuple[int, float]]:
         """Transitions and return of the episodes of a training run, in order; NaN where an episode has no return.
@@ -104,8 +102,7 @@ class ResultTables(Database):
         """The run's evaluations in order."""
         order = (evaluations.c.timesteps, evaluations.c.started_at, evaluations.c.id)
         statement = select(evaluations).where(evaluations.c.run_id == run_id).order_by(*order)
-        with read(self.engine) as connection:
-            return [EvaluationRow.of(row) for row in connection.execute(statement).mappings()]
+        return self._rows(EvaluationRow, statement)
 
     def drop_beyond(self, run_id: str, timesteps: int, *, judged_too: bool = False) -> dict[str, int]:
         """Deletes the run's episodes, evaluations and refs after a checkpoint; rows deleted by table.

@@ -62,8 +62,7 @@ class RunTables(Database):
     def run(self, ref: str) -> RunRow:
         """The run with this id, or a unique beginning of one (4 characters or more), or `latest`."""
         reconcile(self.engine)
-        with read(self.engine) as connection:
-            return find(connection, ref)
+        return self._read(find, ref)
 
     def runs(
         self,
@@ -111,8 +110,7 @@ class RunTables(Database):
     def children(self, run_id: str) -> list[RunRow]:
         """The runs whose parent is this one, the oldest first."""
         statement = select(runs).where(runs.c.parent_run_id == run_id).order_by(runs.c.created_at, runs.c.id)
-        with read(self.engine) as connection:
-            return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+        return self._rows(RunRow, statement)
 
     def standing_on(self, folder: str) -> list[RunRow]:
         """The runs that judged a policy by a checkpoint below that folder, whoever their parent is."""
@@ -120,8 +118,7 @@ class RunTables(Database):
         ways = {folder.rstrip("/"), str(Path(folder).resolve())}
         below = or_(*(runs.c.checkpoint.startswith(f"{way}/", autoescape=True) for way in sorted(ways)))
         statement = select(runs).where(below, runs.c.target != "train").order_by(runs.c.created_at, runs.c.id)
-        with read(self.engine) as connection:
-            return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+        return self._rows(RunRow, statement)
 
     def update_run(self, run_id: str, **columns: object) -> None:
         """Sets columns of a run; not its status, its identity or its holder."""

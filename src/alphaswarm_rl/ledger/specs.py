@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, select, update
 
@@ -15,54 +15,15 @@ from alphaswarm_rl.ledger import tables
 from alphaswarm_rl.ledger.rows import SpecRow, VersionRow
 from alphaswarm_rl.ledger.statements import insert_for, nearest_id, new_id
 
-
-class PersistableSpec(Protocol):
-    """What the ledger needs to know of a spec."""
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-
-    @property
-    def slug(self) -> str:
-        """Its key within a project."""
-
-    @property
-    def kind(self) -> str:
-        """What sort of experiment it is."""
-
-    @property
-    def description(self) -> str:
-        """What it is for."""
-
-    @property
-    def annotations(self) -> list[str]:
-        """Free labels."""
-
-    @property
-    def spec_hash(self) -> str:
-        """The hash over every field."""
-
-    @property
-    def exec_hash(self) -> str:
-        """The hash over what changes behaviour."""
-
-    @property
-    def component_versions(self) -> dict[str, int]:
-        """The `rl_version` of every component it uses, by "kind:alias"."""
-
-    def as_data(self) -> JsonObject:
-        """Every field with its value, as JSON."""
-
-    def to_yaml(self) -> str:
-        """The spec as a file."""
+if TYPE_CHECKING:
+    from alphaswarm_rl.spec import RLExperimentSpec
 
 
 class SpecTables(Database):
     """Specs and their immutable versions."""
 
     def persist_spec(
-        self, spec: PersistableSpec, *, project_id: str = "default", notes: str = "", created_by: str | None = None
+        self, spec: RLExperimentSpec, *, project_id: str = "default", notes: str = "", created_by: str | None = None
     ) -> VersionRow:
         """The version of this content: the stored one without any write, or the next number of its slug."""
         with read(self.engine) as connection:
@@ -82,8 +43,7 @@ class SpecTables(Database):
         statement = select(tables.specs).order_by(tables.specs.c.project_id, tables.specs.c.slug)
         if project_id is not None:
             statement = statement.where(tables.specs.c.project_id == project_id)
-        with read(self.engine) as connection:
-            return [SpecRow.of(row) for row in connection.execute(statement).mappings()]
+        return self._rows(SpecRow, statement)
 
     def versions(self, slug: str, *, project_id: str = "default") -> list[VersionRow]:
         """The versions of a spec, the oldest first; an unknown slug is a LedgerError."""
@@ -96,8 +56,7 @@ class SpecTables(Database):
 
     def version(self, version_id: str) -> VersionRow:
         """One version; an unknown id is a LedgerError."""
-        with read(self.engine) as connection:
-            return find_version(connection, version_id)
+        return self._read(find_version, version_id)
 
     def pinned_data(self) -> list[JsonObject]:
         """The data pipelines that stored versions name, as they name them, the oldest version first."""
@@ -131,7 +90,7 @@ def spec_ids(connection: Connection, slug: str, project_id: str | None = None) -
     return found
 
 
-def _version_by_hash(connection: Connection, project_id: str, spec: PersistableSpec) -> VersionRow | None:
+def _version_by_hash(connection: Connection, project_id: str, spec: RLExperimentSpec) -> VersionRow | None:
     statement = (
         select(tables.versions)
         .join(tables.specs, tables.specs.c.id == tables.versions.c.spec_id)
@@ -145,7 +104,7 @@ def _version_by_hash(connection: Connection, project_id: str, spec: PersistableS
     return None if found is None else VersionRow.of(found)
 
 
-def _locked_spec(connection: Connection, project_id: str, spec: PersistableSpec) -> str:
+def _locked_spec(connection: Connection, project_id: str, spec: RLExperimentSpec) -> str:
     # Insert-or-nothing, then lock: whoever comes second waits here and then sees the first one's version.
     now = utc_now()
     connection.execute(
@@ -171,7 +130,7 @@ def _locked_spec(connection: Connection, project_id: str, spec: PersistableSpec)
 
 
 def _next_version(
-    connection: Connection, spec_id: str, spec: PersistableSpec, *, notes: str, created_by: str | None
+    connection: Connection, spec_id: str, spec: RLExperimentSpec, *, notes: str, created_by: str | None
 ) -> VersionRow:
     newest = select(func.coalesce(func.max(tables.versions.c.version), 0)).where(tables.versions.c.spec_id == spec_id)
     number = connection.execute(newest).scalar_one() + 1
@@ -199,7 +158,7 @@ def _next_version(
     return find_version(connection, version_id)
 
 
-def _presentation(spec: PersistableSpec) -> JsonObject:
+def _presentation(spec: RLExperimentSpec) -> JsonObject:
     return {
         "name": spec.name,
         "kind": spec.kind,

@@ -31,10 +31,7 @@ def move(
         "alias": alias,
         "action": action,
     }
-    added = connection.execute(promotions.insert().values(entry))
-    assert added.inserted_primary_key is not None
-    stored = connection.execute(select(promotions).where(promotions.c.id == added.inserted_primary_key[0]))
-    return PromotionRow.of(stored.mappings().one())
+    return PromotionRow.of(queries.inserted(connection, promotions, entry))
 
 
 def put_away(

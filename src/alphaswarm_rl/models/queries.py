@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, not_, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, and_, case, func, not_, or_, select
 
 from alphaswarm_rl.core.errors import ModelError, nearest
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.models.rows import ModelRow, Scope
 from alphaswarm_rl.models.tables import aliases, evaluations, models, validations
 
@@ -194,6 +195,13 @@ def rows(connection: Connection, statement: Select[Any]) -> list[ModelRow]:
     cursor = connection.execute(statement).cursor
     assert cursor is not None
     return [ModelRow.from_columns(row) for row in cursor.fetchall()]
+
+
+def inserted(connection: Connection, table: Table, values: JsonMapping) -> RowMapping:
+    """Inserts a row, and gives it as it is stored."""
+    added = connection.execute(table.insert().values(values))
+    assert added.inserted_primary_key is not None
+    return connection.execute(select(table).where(table.c.id == added.inserted_primary_key[0])).mappings().one()
 
 
 def _tagged(tag: str) -> ColumnElement[bool]:

@@ -40,9 +40,7 @@ def register(engine: Engine, model: NewModel) -> ModelRow:
             return _completed(connection, known, values["tags"], parent)
         if known is not None:
             put_away(connection, known, who="registry", because="its file was replaced")
-        added = connection.execute(models.insert().values(values))
-        assert added.inserted_primary_key is not None
-        return queries.get(connection, added.inserted_primary_key[0])
+        return queries.get(connection, queries.inserted(connection, models, values)["id"])
 
 
 def add_evaluation(connection: Connection, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
@@ -53,14 +51,10 @@ def add_evaluation(connection: Connection, model_id: int, evaluation: NewEvaluat
     values = _checked_evaluation(model_id, evaluation)
     lock_table(connection, models.name)
     queries.get(connection, model_id)
-    added = connection.execute(evaluations.insert().values(values))
-    assert added.inserted_primary_key is not None
-    stored = connection.execute(select(evaluations).where(evaluations.c.id == added.inserted_primary_key[0]))
+    stored = queries.inserted(connection, evaluations, values)
+    figures = ("mean_reward", "std_reward", "mean_episode_length", "lower_bound")
     columns = {
-        "mean_reward": values["mean_reward"],
-        "std_reward": values["std_reward"],
-        "mean_episode_length": values["mean_episode_length"],
-        "lower_bound": values["lower_bound"],
+        **{name: values[name] for name in figures},
         "eval_episodes": values["episodes"],
         "eval_seed": values["seed"],
         "eval_window_start": values["window_start"],
@@ -68,7 +62,7 @@ def add_evaluation(connection: Connection, model_id: int, evaluation: NewEvaluat
         "validated": False,
     }
     connection.execute(update(models).where(models.c.id == model_id).values(columns))
-    return EvaluationRow.of(stored.mappings().one())
+    return EvaluationRow.of(stored)
 
 
 def evaluations_of(connection: Connection, model_id: int) -> list[EvaluationRow]:

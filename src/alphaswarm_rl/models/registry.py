@@ -132,23 +132,19 @@ class ModelRegistry(Database):
 
     def get(self, model_id: int) -> ModelRow:
         """The model of that id; an unknown one is a ModelError."""
-        with read(self.engine) as connection:
-            return queries.get(connection, model_id)
+        return self._read(queries.get, model_id)
 
     def find(self, *, sha256: str) -> ModelRow | None:
         """The newest model with that checksum that is not archived."""
-        with read(self.engine) as connection:
-            return queries.find(connection, sha256)
+        return self._read(queries.find, sha256)
 
     def has_passed(self, model_id: int) -> bool:
         """Whether the newest validation of a model passed, and saw its newest evaluation."""
-        with read(self.engine) as connection:
-            return queries.has_passed(connection, model_id)
+        return self._read(queries.has_passed, model_id)
 
     def at(self, path: Path) -> Models:
         """The models that are not archived whose file is that one, or lies below it; the oldest first."""
-        with read(self.engine) as connection:
-            return queries.at(connection, path)
+        return self._read(queries.at, path)
 
     def list(self, *, top_n: int | None = None, **conditions: Unpack[Conditions]) -> Models:
         """Models by lower bound, of equal ones the newest first; those without one last, by mean reward.
@@ -157,8 +153,7 @@ class ModelRegistry(Database):
             top_n: At most that many.
             **conditions: What a model must be, see `Conditions`.
         """
-        with read(self.engine) as connection:
-            return queries.listed(connection, queries.clauses(**conditions), top_n)
+        return self._read(queries.listed, queries.clauses(**conditions), top_n)
 
     def best(
         self,
@@ -173,19 +168,16 @@ class ModelRegistry(Database):
         Raises:
             ModelError: No scope is given, and such models are of more than one.
         """
-        with read(self.engine) as connection:
-            conditions = queries.clauses(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
-            return queries.best(connection, conditions)
+        conditions = queries.clauses(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
+        return self._read(queries.best, conditions)
 
     def scopes(self) -> Scopes:
         """The scopes of all models."""
-        with read(self.engine) as connection:
-            return queries.scopes(connection)
+        return self._read(queries.scopes)
 
     def scope(self, short: str) -> Scope:
         """The scope of that short name, or of a unique beginning of it; an unknown one is a ModelError."""
-        with read(self.engine) as connection:
-            return queries.scope_named(connection, short)
+        return self._read(queries.scope_named, short)
 
     def evaluations(self, model_id: int) -> Evaluations:
         """The evaluations of a model, the oldest first."""
@@ -204,18 +196,15 @@ class ModelRegistry(Database):
 
     def aliases(self, model_id: int) -> Names:
         """The aliases of a model."""
-        with read(self.engine) as connection:
-            return queries.aliases_of(connection, model_id)
+        return self._read(queries.aliases_of, model_id)
 
     def all_aliases(self) -> dict[int, Names]:
         """The aliases of every model that has one."""
-        with read(self.engine) as connection:
-            return queries.all_aliases(connection)
+        return self._read(queries.all_aliases)
 
     def by_alias(self, alias: str, scope: Scope | None = None) -> ModelRow:
         """The model that an alias names; a ModelError where there is none, or one in several scopes."""
-        with read(self.engine) as connection:
-            return queries.by_alias(connection, alias, scope)
+        return self._read(queries.by_alias, alias, scope)
 
     # Which model is live.
 

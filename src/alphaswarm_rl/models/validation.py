@@ -89,11 +89,8 @@ def _stored(connection: Connection, profile: str, evidence: Evidence, verdicts: 
         "limits": asdict(evidence.limits),
         "evaluation_id": None if evidence.newest is None else evidence.newest.id,
     }
-    added = connection.execute(validations.insert().values(values))
     connection.execute(update(models).where(models.c.id == model_id).values(validated=passed))
-    assert added.inserted_primary_key is not None
-    stored = connection.execute(select(validations).where(validations.c.id == added.inserted_primary_key[0]))
-    return _row(stored.mappings().one())
+    return _row(queries.inserted(connection, validations, values))
 
 
 def validations_of(connection: Connection, model_id: int) -> list[ValidationRow]:
