@@ -86,20 +86,15 @@ def register(cls: Any) -> None:
     with _lock:
         # One class is known by its alias, its class name and its short names; all must be free within the kind.
         for name in (alias, cls.__name__, *cls.rl_short_names):
-            indexed = _index().get((kind, name.lower()))
+            indexed, taken = _index().get((kind, name.lower())), _names.get((kind, name.lower()))
+            owner = None
             if indexed is not None and indexed.value != f"{cls.__module__}:{cls.__qualname__}":
-                raise DuplicateComponent(
-                    f"{kind} {name!r}",
-                    f"{indexed.value.replace(':', '.')} and {_path(cls)} both claim it",
-                    "Give one of them another rl_alias.",
-                )
-            taken = _names.get((kind, name.lower()))
-            if taken is not None and (taken[0] != alias or _path(_components[kind, alias]) != _path(cls)):
-                raise DuplicateComponent(
-                    f"{kind} {name!r}",
-                    f"{_path(_components[kind, taken[0]])} and {_path(cls)} both claim it",
-                    "Give one of them another rl_alias.",
-                )
+                owner = indexed.value.replace(":", ".")
+            elif taken is not None and (taken[0] != alias or _path(_components[kind, alias]) != _path(cls)):
+                owner = _path(_components[kind, taken[0]])
+            if owner is not None:
+                why = f"{owner} and {_path(cls)} both claim it"
+                raise DuplicateComponent(f"{kind} {name!r}", why, "Give one of them another rl_alias.")
         _components[kind, alias] = cls
         for name in (alias, cls.__name__, *cls.rl_short_names):
             _names[kind, name.lower()] = (alias, name)

@@ -213,16 +213,7 @@ class AgentRequest:
     env: AnyVectorEnv | None = None
 
     @classmethod
-    def for_env(
-        cls,
-        env: AnyVectorEnv,
-        seed: int,
-        *,
-        device: str = "cpu",
-        training: bool = True,
-        advantage: BaseAdvantageEstimator | None = None,
-        load_policy: Callable[[FrozenRef], TrainedPolicy] | None = None,
-    ) -> AgentRequest:
+    def for_env(cls, env: AnyVectorEnv, seed: int, *, device: str = "cpu", training: bool = True) -> AgentRequest:
         """A request for an agent that acts in that environment."""
         return cls(
             observation_space=env.single_observation_space,
@@ -231,8 +222,6 @@ class AgentRequest:
             seed=seed,
             device=device,
             training=training,
-            advantage=advantage,
-            load_policy=load_policy,
             stacked_frames=getattr(env, "stacked_frames", None),
             masks=hasattr(env, "action_masks"),
             env=env,

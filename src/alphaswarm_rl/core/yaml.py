@@ -121,8 +121,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_float(dumper: _Dumper, value: float) -> yaml.ScalarNode:
-    text = repr(value)
-    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(value))
 
 
 _Dumper.add_representer(float, _represent_float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -284,16 +285,8 @@ class Builder:
         seed = derived_seed(self.seed, "agent")
         named = self.spec.training.advantage
         advantage = None if named is None else named.build()
-        return self.agent.build(
-            AgentRequest.for_env(
-                env,
-                seed,
-                device=self.device,
-                training=training,
-                advantage=advantage,
-                load_policy=self._load_policy,
-            )
-        )
+        request = AgentRequest.for_env(env, seed, device=self.device, training=training)
+        return self.agent.build(replace(request, advantage=advantage, load_policy=self._load_policy))
 
     def policy_plan(self, env: AnyVectorEnv, window: Window, *, remembers: bool) -> PolicyPlan:
         """What answering with the agent needs, beside what it learns.

@@ -1,9 +1,7 @@
 """The ledger: what was run, by whom, from which immutable version of which spec."""
 
-from alphaswarm_rl.core.types import EvaluationPhase
 from alphaswarm_rl.ledger.ledger import Ledger
 from alphaswarm_rl.ledger.rows import (
-    ComponentRow,
     EpisodeRow,
     EvaluationRow,
     EventRow,
@@ -16,9 +14,7 @@ from alphaswarm_rl.ledger.rows import (
 )
 
 __all__ = [
-    "ComponentRow",
     "EpisodeRow",
-    "EvaluationPhase",
     "EvaluationRow",
     "EventRow",
     "FamilyCount",

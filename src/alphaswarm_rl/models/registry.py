@@ -265,7 +265,7 @@ class ModelRegistry(Database):
             max_age_days: Days after which a model goes; None lets none go.
             spared: Runs whose models stay: those that still train.
         """
-        return retention.plan(self.engine, keep_top_n=keep_top_n, max_age_days=max_age_days, spared=spared)
+        return self._read(retention.plan, keep_top_n, max_age_days, spared)
 
     def prune(
         self,
@@ -280,9 +280,7 @@ class ModelRegistry(Database):
         In production, aliased, protected, before the one in production, or parent of a model that stays: none goes.
         Nor does the best of a scope.
         """
-        gone, entries = retention.prune(
-            self.engine, keep_top_n=keep_top_n, max_age_days=max_age_days, spared=spared, who=who
-        )
+        gone, entries = retention.prune(self.engine, keep_top_n, max_age_days, spared, who=who)
         for entry in entries:
             _logged(entry)
         return gone

@@ -111,26 +111,13 @@ def _counted_on(connection: Connection, going: Sequence[ModelRow]) -> dict[int, 
     return why
 
 
-def plan(
-    engine: Engine, *, keep_top_n: int | None, max_age_days: float | None, spared: Collection[str] = ()
-) -> list[ModelRow]:
-    """The models that `prune` would archive; `archived_because` says why."""
-    with read(engine) as connection:
-        return _plan(connection, keep_top_n, max_age_days, spared)
-
-
 def prune(
-    engine: Engine,
-    *,
-    keep_top_n: int | None,
-    max_age_days: float | None,
-    spared: Collection[str] = (),
-    who: str,
+    engine: Engine, keep_top_n: int | None, max_age_days: float | None, spared: Collection[str], *, who: str
 ) -> tuple[list[ModelRow], list[PromotionRow]]:
     """Archives them, in one transaction; gives them as they are then, and the entries of the log."""
     with write(engine) as connection:
         lock_table(connection, models.name)
-        going = _plan(connection, keep_top_n, max_age_days, spared)
+        going = plan(connection, keep_top_n, max_age_days, spared)
         entries = []
         for model in going:
             assert model.archived_because is not None
@@ -139,10 +126,13 @@ def prune(
         return [queries.get(connection, model.id) for model in going], entries
 
 
-def _plan(
+def plan(
     connection: Connection, keep_top_n: int | None, max_age_days: float | None, spared: Collection[str]
 ) -> list[ModelRow]:
-    _refuse_below_one(keep_top_n=keep_top_n, max_age=max_age_days)
+    """The models that `prune` would archive; `archived_because` says why."""
+    for name, value in (("keep_top_n", keep_top_n), ("max_age", max_age_days)):
+        if value is not None and value < 1:
+            raise ModelError(f"{name} {value}", "it is below 1", "Give 1 or more, or nothing.")
     passed = set(connection.execute(select(models.c.id).where(queries.passed_latest())).scalars())
     # By scope, in the order of their best. Those that passed come first: how high others score says nothing as long as
     # the gates do not believe it.
@@ -157,12 +147,6 @@ def _plan(
             going[model.id] = replace(model, archived_because=why)
     staying = needed(connection, [model for group in by_scope.values() for model in group], going)
     return [model for model_id, model in going.items() if model_id not in staying]
-
-
-def _refuse_below_one(**limits: float | None) -> None:
-    for name, value in limits.items():
-        if value is not None and value < 1:
-            raise ModelError(f"{name} {value}", "it is below 1", "Give 1 or more, or nothing.")
 
 
 def _existing(connection: Connection) -> list[ModelRow]:

@@ -3,11 +3,10 @@
 from alphaswarm_rl.spec.absent import refuse_absent, refuse_verb, waiting_fields
 from alphaswarm_rl.spec.diff import diff_specs
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
-from alphaswarm_rl.spec.files import LoadedSpecs, load_spec, load_specs_from_dir
+from alphaswarm_rl.spec.files import load_spec, load_specs_from_dir
 from alphaswarm_rl.spec.slots import refuse_unused_parts
 
 __all__ = [
-    "LoadedSpecs",
     "RLExperimentSpec",
     "diff_specs",
     "load_spec",

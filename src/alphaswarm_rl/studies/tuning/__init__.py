@@ -1,6 +1,6 @@
 """Tuning: a search for hyper-parameters whose every trial is an ordinary run."""
 
-from alphaswarm_rl.studies.tuning.document import Parameter, StudySection, TuningDocument
+from alphaswarm_rl.studies.tuning.document import Parameter, TuningDocument
 from alphaswarm_rl.studies.tuning.plan import Plan
 from alphaswarm_rl.studies.tuning.report import StudyReport, write_best
 from alphaswarm_rl.studies.tuning.search import first_draw, tune
@@ -10,7 +10,6 @@ __all__ = [
     "Parameter",
     "Plan",
     "StudyReport",
-    "StudySection",
     "TrialRow",
     "TuningDocument",
     "first_draw",
