@@ -27,9 +27,8 @@ from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import RLComponent
 from alphaswarm_rl.ledger.tables import metadata
 from alphaswarm_rl.operations.operation import operations
-from alphaswarm_rl.options import OPTIONS
 from alphaswarm_rl.options.render import as_markdown
-from alphaswarm_rl.options.table import EVERY
+from alphaswarm_rl.options.table import EVERY, OPTIONS
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, waiting_fields
 

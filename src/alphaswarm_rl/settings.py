@@ -52,16 +52,23 @@ class GatesSettings(FrozenModel):
     )
 
 
+def _exporter(signal: str, also: str = "") -> Any:
+    default = "null: OTLP where an endpoint is given, else the file."
+    return Field(None, description=f"Where {signal} go: a file in the home, OTLP,{also} or nowhere; {default}")
+
+
+def _endpoint(signal: str) -> Any:
+    return Field("http://localhost:4318", description=f"OTLP endpoint of {signal}; with grpc port 4317.")
+
+
 class MetricsSettings(FrozenModel):
     """OpenTelemetry metrics."""
 
     enable: bool = Field(False, description="Whether metrics are exported.")
-    exporter: Literal["file", "otlp", "prometheus", "none"] | None = Field(
-        None,
-        description="Where metrics go: a file in the home, OTLP, a page that Prometheus scrapes, or nowhere; "
-        "null: OTLP where an endpoint is given, else the file.",
+    exporter: Literal["file", "otlp", "prometheus", "none"] | None = _exporter(
+        "metrics", " a page that Prometheus scrapes,"
     )
-    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of metrics; with grpc port 4317.")
+    endpoint: str = _endpoint("metrics")
     protocol: Literal["grpc", "http"] = Field("http", description="OTLP protocol of all signals.")
     prometheus_host: str = Field("localhost", min_length=1, description="Where the page for Prometheus is served.")
     prometheus_port: int = Field(9464, description="Port of that page; 0 takes a free one.")
@@ -81,12 +88,8 @@ class TracesSettings(FrozenModel):
     """OpenTelemetry traces."""
 
     enable: bool = Field(False, description="Whether traces are exported.")
-    exporter: Literal["file", "otlp", "none"] | None = Field(
-        None,
-        description="Where traces go: a file in the home, OTLP, or nowhere; "
-        "null: OTLP where an endpoint is given, else the file.",
-    )
-    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of traces; with grpc port 4317.")
+    exporter: Literal["file", "otlp", "none"] | None = _exporter("traces")
+    endpoint: str = _endpoint("traces")
     sample_rate: float = Field(
         1.0, ge=0, le=1, description="Share of the episodes whose spans are kept, each whole; the run's is always kept."
     )
@@ -99,12 +102,8 @@ class LogsSettings(FrozenModel):
     """Log lines."""
 
     enable: bool = Field(False, description="Whether log lines are exported by OpenTelemetry.")
-    exporter: Literal["file", "otlp", "none"] | None = Field(
-        None,
-        description="Where log lines go: a file in the home, OTLP, or nowhere; "
-        "null: OTLP where an endpoint is given, else the file.",
-    )
-    endpoint: str = Field("http://localhost:4318", description="OTLP endpoint of log lines; with grpc port 4317.")
+    exporter: Literal["file", "otlp", "none"] | None = _exporter("log lines")
+    endpoint: str = _endpoint("log lines")
     level: Literal["debug", "info", "warn", "error"] = Field("info", description="Least severity that is written.")
 
 

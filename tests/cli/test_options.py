@@ -1,7 +1,7 @@
 """`rl options`."""
 
-from alphaswarm_rl.options import FEATURES, OPTIONS
 from alphaswarm_rl.options.render import as_markdown, as_nix
+from alphaswarm_rl.options.table import FEATURES, OPTIONS
 
 
 def test_the_table(rl):

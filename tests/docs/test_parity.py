@@ -8,7 +8,7 @@ from alphaswarm_rl.cli import reporting
 from alphaswarm_rl.cli.root import rl
 from alphaswarm_rl.core import catalogue, errors
 from alphaswarm_rl.ledger.runs import ENDED, LIVE
-from alphaswarm_rl.options import OPTIONS
+from alphaswarm_rl.options.table import OPTIONS
 from alphaswarm_rl.runtime import RunFailed
 from alphaswarm_rl.runtime.events import STAGES
 from alphaswarm_rl.spec import RLExperimentSpec

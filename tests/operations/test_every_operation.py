@@ -15,9 +15,8 @@ import pytest
 from alphaswarm_rl import cli
 from alphaswarm_rl.cli import rl as root
 from alphaswarm_rl.operations.operation import Operation, RequestError, operations
-from alphaswarm_rl.options import OPTIONS
 from alphaswarm_rl.options.click_options import TableOption
-from alphaswarm_rl.options.table import EVERY
+from alphaswarm_rl.options.table import EVERY, OPTIONS
 
 #: Commands that start a face or describe one, and do nothing that another face could need.
 OF_THE_FACE = {"completion"}

@@ -11,7 +11,7 @@ from alphaswarm_rl.operations.operation import RequestError
 from alphaswarm_rl.operations.options import ListOptions, list_options
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_both, resolve_spec
 from alphaswarm_rl.operations.train import ResumeRequest, resume
-from alphaswarm_rl.options import starting_spec
+from alphaswarm_rl.options.resolve import starting_spec
 from alphaswarm_rl.settings import Settings
 
 

@@ -10,7 +10,7 @@ from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.kinds import Agent
-from alphaswarm_rl.options import effective_spec, starting_spec
+from alphaswarm_rl.options.resolve import effective_spec, starting_spec
 from alphaswarm_rl.spec import RLExperimentSpec
 
 
@@ -165,6 +165,6 @@ def test_the_base_is_not_changed():
 
 def test_reading_options_needs_no_heavy_library():
     heavy = "torch", "pandas", "stable_baselines3", "sqlalchemy", "click", "gymnasium"
-    code = f"import alphaswarm_rl.options, sys; sys.exit(' '.join(set({heavy!r}) & set(sys.modules)) or None)"
+    code = f"import alphaswarm_rl.options.settings, sys; sys.exit(' '.join(set({heavy!r}) & set(sys.modules)) or None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from alphaswarm_rl.core.errors import OptionError
-from alphaswarm_rl.options import effective_spec, load_settings, run_arguments, starting_spec
+from alphaswarm_rl.options.resolve import effective_spec, run_arguments, starting_spec
+from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.spec import RLExperimentSpec
 
 FACES = [faces for faces in product([False, True], repeat=4) if any(faces)]

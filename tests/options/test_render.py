@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from alphaswarm_rl.core.errors import OptionError
-from alphaswarm_rl.options import FEATURES, OPTIONS, introspect
-from alphaswarm_rl.options.render import COLUMNS, as_json, as_markdown, as_nix, nix_value, rows, scientific
+from alphaswarm_rl.options.render import COLUMNS, as_json, as_markdown, as_nix, introspect, nix_value, rows, scientific
+from alphaswarm_rl.options.table import FEATURES, OPTIONS
 
 GOLDEN = Path(__file__).parent / "options.nix"
 

@@ -8,10 +8,12 @@ from click.testing import CliRunner
 
 from alphaswarm_rl.core.errors import OptionError, PartNotHere
 from alphaswarm_rl.core.yaml import dump_yaml
-from alphaswarm_rl.options import BY_KEY, OPTIONS, effective_spec, load_settings, starting_spec
 from alphaswarm_rl.options.click_options import TableOption, given
 from alphaswarm_rl.options.paths import set_value, value_at
+from alphaswarm_rl.options.resolve import effective_spec, starting_spec
+from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.options.sources import Given, read_sources, refuse_absent_part
+from alphaswarm_rl.options.table import BY_KEY, OPTIONS
 from alphaswarm_rl.spec import RLExperimentSpec
 
 from .samples import SAMPLES

@@ -6,8 +6,9 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from alphaswarm_rl.options import FEATURES, OPTIONS, options_of, starting_spec
 from alphaswarm_rl.options.paths import value_at
+from alphaswarm_rl.options.resolve import starting_spec
+from alphaswarm_rl.options.table import FEATURES, OPTIONS, options_of
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import refuse_absent
 

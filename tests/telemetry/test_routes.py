@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from alphaswarm_rl.core.errors import OptionError, TelemetryError
-from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.telemetry.routes import SIGNALS, is_exporting, routes
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from alphaswarm_rl.core.errors import MissingExtra, TrackingError
-from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.tracking import destination as module
 from alphaswarm_rl.tracking.destination import Destination, refuse_model_name, resolve_destination, run_name, shown

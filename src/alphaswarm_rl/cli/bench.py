@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from alphaswarm_rl.cli.session import Session
@@ -59,9 +61,7 @@ def env(session: Session, num_envs: tuple[int, ...], rounds: int, seconds: float
     "--steps", type=click.IntRange(min=1, max=5_000_000), help="Transitions of each; default: as the task says."
 )
 @click.option("--docs", is_flag=True, help="Also write docs/results/truth.md below the working directory.")
-def truth(
-    session: Session, tasks: tuple[str, ...], agents: tuple[str, ...], seeds: int, steps: int | None, docs: bool
-) -> None:
+def truth(session: Session, **chosen: Any) -> None:
     """How much of a known optimum agents reach: cartpole, oracle, noise, merton, ou, regime.
 
     Each agent is trained on each task with several seeds, and its deterministic policy is judged beside the optimal
@@ -71,13 +71,9 @@ def truth(
 
     Args:
         session: This call.
-        tasks: Names of tasks; all without any.
-        agents: Aliases of agents.
-        seeds: Trainings of each agent on each task.
-        steps: Transitions of each.
-        docs: Whether the page of results is written.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.bench import BenchTruth, bench_truth
 
-    found = bench_truth(session.load_settings, BenchTruth(tasks, agents, seeds, steps, docs), caller=session.caller)
+    found = bench_truth(session.load_settings, BenchTruth(**chosen), caller=session.caller)
     session.answer(found, ["", *columns(found.header, found.cells), *found.remarks])

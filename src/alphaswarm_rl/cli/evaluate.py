@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from alphaswarm_rl.cli.results import give_run, judging_options
@@ -10,20 +12,12 @@ from alphaswarm_rl.cli.verb import verb
 
 
 @verb("evaluate")
-@click.argument("run_or_spec", required=False)
+@click.argument("target", metavar="[RUN_OR_SPEC]", required=False)
 @click.option(
     "--model-id", type=int, metavar="N", help="Judge a model of the registry instead, and run its gates again."
 )
 @judging_options
-def evaluate(
-    session: Session,
-    run_or_spec: str | None,
-    model_id: int | None,
-    checkpoint: str | None,
-    start: str | None,
-    end: str | None,
-    strict: bool,
-) -> None:
+def evaluate(session: Session, **chosen: Any) -> None:
     """Judge a run's policy, or a spec's, on the evaluation window.
 
     RUN_OR_SPEC is a run (its id, the beginning of it, or latest: the newest that has a policy), a YAML file or the name
@@ -34,18 +28,11 @@ def evaluate(
 
     Args:
         session: This call.
-        run_or_spec: What is judged.
-        model_id: The model that is judged instead.
-        checkpoint: `best`, a step or a folder.
-        start: First date of the window.
-        end: First date after the window.
-        strict: Whether changed components are refused.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.evaluate import EvaluateRequest, evaluate
 
-    request = EvaluateRequest(
-        run_or_spec, model_id, checkpoint=checkpoint, start=start, end=end, strict=strict, options=session.flags
-    )
+    request = EvaluateRequest(**chosen, options=session.flags)
     result = evaluate(session.settings, request, caller=session.caller)
     give_run(session, result.run, None if result.model is None else vars(result.model))
 
@@ -53,9 +40,7 @@ def evaluate(
 @verb("replay")
 @click.argument("run")
 @judging_options
-def replay(
-    session: Session, run: str, checkpoint: str | None, start: str | None, end: str | None, strict: bool
-) -> None:
+def replay(session: Session, **chosen: Any) -> None:
     """Feed a run's policy another window or seed, under its pinned version.
 
     RUN is a run's id, the beginning of it, or latest: the newest that has a policy. The new run has it as its parent
@@ -63,13 +48,9 @@ def replay(
 
     Args:
         session: This call.
-        run: The run whose policy is replayed.
-        checkpoint: `best`, a step or a folder.
-        start: First date of the window.
-        end: First date after the window.
-        strict: Whether changed components are refused.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.evaluate import ReplayRequest, replay
 
-    request = ReplayRequest(run, checkpoint=checkpoint, start=start, end=end, strict=strict, options=session.flags)
+    request = ReplayRequest(**chosen, options=session.flags)
     give_run(session, replay(session.settings, request, caller=session.caller))

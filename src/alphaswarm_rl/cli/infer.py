@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -33,19 +34,7 @@ from alphaswarm_rl.cli.verb import verb
     metavar="ID",
     help="With --load-best: the environment of the models. Else, with --episodes: another one of the same spaces.",
 )
-def infer(
-    session: Session,
-    run: str | None,
-    load_best: bool,
-    alias: str | None,
-    model_id: int | None,
-    unvalidated: bool,
-    watch: bool,
-    scope: str | None,
-    deterministic: bool | None,
-    episodes: int | None,
-    env_id: str | None,
-) -> None:
+def infer(session: Session, **chosen: Any) -> None:
     """Answer observations with a trained policy, one JSON line each.
 
     Reads one observation per line from stdin: an array, a number or a mapping, or {"observation": ...,
@@ -55,21 +44,10 @@ def infer(
 
     Args:
         session: This call.
-        run: The run whose policy answers.
-        load_best: Whether the best validated model answers.
-        alias: The alias whose model answers.
-        model_id: The model that answers.
-        unvalidated: Whether it may be one that did not pass.
-        watch: Whether a better model takes over.
-        scope: Which models are meant.
-        deterministic: Whether it acts without drawing.
-        episodes: How many episodes are rolled out.
-        env_id: The environment of the models, or the one that episodes are rolled out in.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.infer import InferRequest, infer
 
-    request = InferRequest(
-        run, load_best, alias, model_id, unvalidated, watch, scope, deterministic, episodes, env_id, session.flags
-    )
+    request = InferRequest(**chosen, options=session.flags)
     for answer in infer(session.settings, request, lines=sys.stdin, caller=session.caller):
         session.write(as_json_line(answer))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -69,34 +69,16 @@ def _signed(function: Callable[..., None]) -> Callable[..., None]:
 @_choosing
 @click.option("--min-mean-reward", type=float, metavar="X", help="Only models with that mean reward or more.")
 @click.option("--all", "archived", is_flag=True, help="Archived ones too.")
-def list_models(
-    session: Session,
-    validated: bool,
-    top_n: int | None,
-    env_id: str | None,
-    algorithm: str | None,
-    tag: str | None,
-    scope: str | None,
-    min_mean_reward: float | None,
-    archived: bool,
-) -> None:
+def list_models(session: Session, **chosen: Any) -> None:
     """List models, the best first.
 
     Args:
         session: This call.
-        validated: Only those whose newest validation passed.
-        top_n: At most that many.
-        env_id: Only of that environment.
-        algorithm: Only of that agent.
-        tag: Only with that tag.
-        scope: Only of that scope.
-        min_mean_reward: Only with that mean reward or more.
-        archived: Whether archived ones are listed too.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.models import ListModels, list_models
 
-    request = ListModels(validated, top_n, env_id, algorithm, tag, scope, min_mean_reward, archived)
-    result = list_models(session.settings, request)
+    result = list_models(session.settings, ListModels(**chosen))
     none = f"there is no model registry at {result.missing} yet" if result.missing else "there are no such models"
     document = [{**model_document(model), "aliases": model.aliases} for model in result.models]
     session.answer(document, model_table(result.models) if result.models else [none])
@@ -126,7 +108,7 @@ def show(session: Session, model: int) -> None:
 
 @verb("models.best")
 @_choosing
-def best(session: Session, env_id: str | None, algorithm: str | None, tag: str | None, scope: str | None) -> None:
+def best(session: Session, **chosen: Any) -> None:
     """Show the best model that passed its newest validation.
 
     The best has the highest lower bound of its mean reward; of equal ones the newest. Models of several scopes are not
@@ -134,14 +116,11 @@ def best(session: Session, env_id: str | None, algorithm: str | None, tag: str |
 
     Args:
         session: This call.
-        env_id: Only of that environment.
-        algorithm: Only of that agent.
-        tag: Only with that tag.
-        scope: Only of that scope.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.models import FindBest, best_model
 
-    result = best_model(session.settings, FindBest(env_id, algorithm, tag, scope))
+    result = best_model(session.settings, FindBest(**chosen))
     session.answer(model_document(result), model_lines(result))
 
 
@@ -162,18 +141,11 @@ def history(session: Session, model: int) -> None:
 
 @verb("models.add")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.argument("metrics_json")
-@click.option("--spec", "reference", metavar="SPEC", help="YAML file or preset of the agent that a zip is of.")
+@click.argument("metrics", metavar="METRICS_JSON")
+@click.option("--spec", metavar="SPEC", help="YAML file or preset of the agent that a zip is of.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A word to find it by; may be given again.")
 @click.option("--parent", type=int, metavar="ID", help="The model that it was trained on from, of the same scope.")
-def add(
-    session: Session,
-    path: Path,
-    metrics_json: str,
-    reference: str | None,
-    tags: tuple[str, ...],
-    parent: int | None,
-) -> None:
+def add(session: Session, **chosen: Any) -> None:
     """Register a model that was not trained here, with its metrics.
 
     PATH is a checkpoint folder, or a zip that Stable-Baselines3 saved, which needs --spec: its weights are copied into
@@ -183,15 +155,11 @@ def add(
 
     Args:
         session: This call.
-        path: The folder or the zip.
-        metrics_json: A file, or the JSON itself.
-        reference: The spec of a zip.
-        tags: Words to find it by.
-        parent: The model that it was trained on from.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.model_lifecycle import AddModel, register_model
 
-    result = register_model(session.settings, AddModel(path, metrics_json, reference, tags, parent))
+    result = register_model(session.settings, AddModel(**chosen))
     row = result.row
     shown = {
         "model": row.id,

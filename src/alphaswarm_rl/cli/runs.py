@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +18,7 @@ from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.operations.data import size
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.operations.run_steps import Phase, StepQuery, Steps
+    from alphaswarm_rl.operations.run_steps import Steps
 
 _PHASES = ("train", "validation", "evaluate", "replay", "paper")
 
@@ -35,22 +34,16 @@ def runs() -> None:
 @click.option("--slug", metavar="SLUG", help="Only runs of that spec.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most that many.")
 @click.option("--removed", is_flag=True, help="Those whose files were removed too.")
-def list_runs(
-    session: Session, status: str | None, target: str | None, slug: str | None, limit: int, removed: bool
-) -> None:
+def list_runs(session: Session, **chosen: Any) -> None:
     """List runs, the newest first.
 
     Args:
         session: This call.
-        status: Only runs in that state.
-        target: Only runs of that verb.
-        slug: Only runs of that spec.
-        limit: At most that many.
-        removed: Whether removed runs are listed too.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.runs import ListRuns, list_runs
 
-    found = list_runs(session.settings, ListRuns(status, target, slug, limit, removed)).runs
+    found = list_runs(session.settings, ListRuns(**chosen)).runs
     session.answer(found, run_table(found) if found else ["there are no such runs"])
 
 
@@ -97,17 +90,15 @@ def events(session: Session, run: str, after: int, follow: bool) -> None:
     session.write("\n]")
 
 
-def _step_command(function: Callable[[Session, StepQuery], None]) -> Callable[..., None]:
-    """Adds the run and the options that choose among its steps, which are handed on as one query."""
+def _add_step_command(name: str, text: str) -> None:
+    """Adds a command that shows a run's steps of one kind, with the options that choose among them."""
 
-    @functools.wraps(function)
-    def call(
-        session: Session, run: str, phase: Phase | None, episode: int | None, env_idx: int | None, limit: int
-    ) -> None:
-        from alphaswarm_rl.operations.run_steps import StepQuery
+    def call(session: Session, **chosen: Any) -> None:
+        from alphaswarm_rl.operations import run_steps
 
-        function(session, StepQuery(run, phase, episode, env_idx, limit))
+        _show_steps(session, getattr(run_steps, name)(session.settings, run_steps.StepQuery(**chosen)))
 
+    call.__doc__ = text
     whole = click.IntRange(min=0)
     for decorate in (
         click.option(
@@ -124,43 +115,13 @@ def _step_command(function: Callable[[Session, StepQuery], None]) -> Callable[..
         click.argument("run"),
     ):
         call = decorate(call)
-    return call
+    verb(f"runs.{name}", group=runs)(call)
 
 
-@verb("runs.equity", group=runs)
-@_step_command
-def equity(session: Session, query: StepQuery) -> None:
-    """Show a run's account, step by step: value, drawdown, cash."""
-    from alphaswarm_rl.operations.run_steps import equity
-
-    _show_steps(session, equity(session.settings, query))
-
-
-@verb("runs.rewards", group=runs)
-@_step_command
-def rewards(session: Session, query: StepQuery) -> None:
-    """Show what each term gave to a run's rewards, step by step."""
-    from alphaswarm_rl.operations.run_steps import rewards
-
-    _show_steps(session, rewards(session.settings, query))
-
-
-@verb("runs.actions", group=runs)
-@_step_command
-def actions(session: Session, query: StepQuery) -> None:
-    """Show a run's actions, step by step, one row per component."""
-    from alphaswarm_rl.operations.run_steps import actions
-
-    _show_steps(session, actions(session.settings, query))
-
-
-@verb("runs.trajectories", group=runs)
-@_step_command
-def trajectories(session: Session, query: StepQuery) -> None:
-    """Show a run's steps: action, reward, and how each ended."""
-    from alphaswarm_rl.operations.run_steps import trajectories
-
-    _show_steps(session, trajectories(session.settings, query))
+_add_step_command("equity", "Show a run's account, step by step: value, drawdown, cash.")
+_add_step_command("rewards", "Show what each term gave to a run's rewards, step by step.")
+_add_step_command("actions", "Show a run's actions, step by step, one row per component.")
+_add_step_command("trajectories", "Show a run's steps: action, reward, and how each ended.")
 
 
 @verb("runs.export", group=runs)

@@ -230,7 +230,7 @@ class LoadedPolicy:
             deterministic: Whether it acts without drawing.
         """
         from alphaswarm_rl.inference.builder import load_preprocessing
-        from alphaswarm_rl.options import effective_spec
+        from alphaswarm_rl.options.resolve import effective_spec
 
         spec = self.spec if env_id is None else effective_spec(self.spec, {"env.envId": env_id}, {}).spec
         builder = self._builder(spec)

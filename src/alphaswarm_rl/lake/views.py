@@ -20,7 +20,7 @@ from alphaswarm_rl.lake.catalog import Lake, explained, files_of
 from alphaswarm_rl.lake.segments import plain_files
 from alphaswarm_rl.lake.tables import COLUMNS, KINDS, Kind, arrow_schema
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from alphaswarm_rl.ledger.refs import RefTables
 from alphaswarm_rl.ledger.results import ResultTables
 from alphaswarm_rl.ledger.runs import RunTables
 from alphaswarm_rl.ledger.specs import SpecTables
-from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.settings import Settings
 
 

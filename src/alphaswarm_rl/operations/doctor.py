@@ -18,8 +18,8 @@ from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.operations.data import Data, size
 from alphaswarm_rl.operations.operation import LazySettings, operation
-from alphaswarm_rl.options import OPTIONS
 from alphaswarm_rl.options.settings import SETTINGS_FILE
+from alphaswarm_rl.options.table import OPTIONS
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import waiting_fields
 

@@ -34,30 +34,6 @@ class RegisteredModel(Data):
         return cls(row, row.scope.short, tuple(aliases))
 
 
-class ListModels(Data):
-    """Which models are listed.
-
-    Attributes:
-        validated: Only those whose newest validation passed.
-        top_n: At most that many.
-        env_id: Only of that environment.
-        algorithm: Only of that agent.
-        tag: Only with that tag.
-        scope: Only of that scope, or of a beginning of its name.
-        min_mean_reward: Only with that mean reward or more.
-        archived: Whether archived ones are listed too.
-    """
-
-    validated: bool = False
-    top_n: int | None = None
-    env_id: str | None = None
-    algorithm: str | None = None
-    tag: str | None = None
-    scope: str | None = None
-    min_mean_reward: float | None = None
-    archived: bool = False
-
-
 class ModelList(Data):
     """Models, the best first; `missing` is the file of a registry that is not there yet."""
 
@@ -93,6 +69,22 @@ class FindBest(Data):
     algorithm: str | None = None
     tag: str | None = None
     scope: str | None = None
+
+
+class ListModels(FindBest):
+    """Which models are listed: of all those, in any scope.
+
+    Attributes:
+        validated: Only those whose newest validation passed.
+        top_n: At most that many.
+        min_mean_reward: Only with that mean reward or more.
+        archived: Whether archived ones are listed too.
+    """
+
+    validated: bool = False
+    top_n: int | None = None
+    min_mean_reward: float | None = None
+    archived: bool = False
 
 
 class ModelHistory(Data):

@@ -15,7 +15,7 @@ from alphaswarm_rl.inference.process import cpu_threads, process_lock
 from alphaswarm_rl.inference.selection import Verb, latest_for
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.runtime.evaluate import Arguments, EvaluatingVerb, evaluate
 from alphaswarm_rl.runtime.events import Sink
 from alphaswarm_rl.runtime.result import RunFailed, RunResult

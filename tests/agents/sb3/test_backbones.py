@@ -208,7 +208,7 @@ def test_a_backbone_of_a_plugin_is_an_encoder_by_its_alias():
 
 def test_the_option_names_a_backbone_and_a_run_of_it_is_trained_judged_and_served(settings):
     from alphaswarm_rl.inference.policy_server import PolicyServer
-    from alphaswarm_rl.options import effective_spec
+    from alphaswarm_rl.options.resolve import effective_spec
     from alphaswarm_rl.runtime import RLRuntime
     from alphaswarm_rl.spec import RLExperimentSpec
 

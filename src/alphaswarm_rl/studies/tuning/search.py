@@ -12,7 +12,7 @@ from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.study_context import StudyContext, StudyRun
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.ledger.runs import PRUNED
-from alphaswarm_rl.options import load_settings
+from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.runtime import RunFailed
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
