@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,15 +90,8 @@ def events(session: Session, run: str, after: int, follow: bool) -> None:
     session.write("\n]")
 
 
-def _add_step_command(name: str, text: str) -> None:
-    """Adds a command that shows a run's steps of one kind, with the options that choose among them."""
-
-    def call(session: Session, **chosen: Any) -> None:
-        from alphaswarm_rl.operations import run_steps
-
-        _show_steps(session, getattr(run_steps, name)(session.settings, run_steps.StepQuery(**chosen)))
-
-    call.__doc__ = text
+def _choosing_steps(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the run and the options that choose among its steps."""
     whole = click.IntRange(min=0)
     for decorate in (
         click.option(
@@ -114,14 +107,44 @@ def _add_step_command(name: str, text: str) -> None:
         click.option("--phase", type=click.Choice(_PHASES), help="Only steps of that phase."),
         click.argument("run"),
     ):
-        call = decorate(call)
-    verb(f"runs.{name}", group=runs)(call)
+        function = decorate(function)
+    return function
 
 
-_add_step_command("equity", "Show a run's account, step by step: value, drawdown, cash.")
-_add_step_command("rewards", "Show what each term gave to a run's rewards, step by step.")
-_add_step_command("actions", "Show a run's actions, step by step, one row per component.")
-_add_step_command("trajectories", "Show a run's steps: action, reward, and how each ended.")
+@verb("runs.equity", group=runs)
+@_choosing_steps
+def equity(session: Session, **chosen: Any) -> None:
+    """Show a run's account, step by step: value, drawdown, cash."""
+    from alphaswarm_rl.operations.run_steps import StepQuery, equity
+
+    _show_steps(session, equity(session.settings, StepQuery(**chosen)))
+
+
+@verb("runs.rewards", group=runs)
+@_choosing_steps
+def rewards(session: Session, **chosen: Any) -> None:
+    """Show what each term gave to a run's rewards, step by step."""
+    from alphaswarm_rl.operations.run_steps import StepQuery, rewards
+
+    _show_steps(session, rewards(session.settings, StepQuery(**chosen)))
+
+
+@verb("runs.actions", group=runs)
+@_choosing_steps
+def actions(session: Session, **chosen: Any) -> None:
+    """Show a run's actions, step by step, one row per component."""
+    from alphaswarm_rl.operations.run_steps import StepQuery, actions
+
+    _show_steps(session, actions(session.settings, StepQuery(**chosen)))
+
+
+@verb("runs.trajectories", group=runs)
+@_choosing_steps
+def trajectories(session: Session, **chosen: Any) -> None:
+    """Show a run's steps: action, reward, and how each ended."""
+    from alphaswarm_rl.operations.run_steps import StepQuery, trajectories
+
+    _show_steps(session, trajectories(session.settings, StepQuery(**chosen)))
 
 
 @verb("runs.export", group=runs)
