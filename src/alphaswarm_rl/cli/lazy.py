@@ -17,7 +17,7 @@ class Entry:
     """Where a command is defined, and its line in the help; a test compares the line with the command's own.
 
     Attributes:
-        home: Module and attribute, as `package.module:attribute`.
+        home: Module of the command line and attribute, as `module:attribute`.
         line: What it does, in one line.
         alias_of: The command that this is another name of.
     """
@@ -29,7 +29,7 @@ class Entry:
     def load(self) -> click.Command:
         """The command itself."""
         module, _, attribute = self.home.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(f"alphaswarm_rl.cli.{module}"), attribute)
         return command
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.cli.text import columns, pairs
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 _ELSEWHERE = ("env_signature", "observation_signature", "action_signature", "validated", "timestamp", "hyperparams")
 
 
+_IN_TABLE = attrgetter(
+    "id", "env_id", "algorithm", "total_timesteps", "lower_bound", "mean_reward", "std_reward", "eval_episodes"
+)
+_OF_EVALUATION = attrgetter("at", "source", "episodes", "mean_reward", "std_reward", "lower_bound", "seed")
+
+
 def model_document(model: RegisteredModel) -> dict[str, object]:
     """A model for JSON, with the short name of its scope."""
     return {**vars(model.row), "scope": model.scope}
@@ -32,21 +39,13 @@ def model_table(models: Sequence[RegisteredModel]) -> list[str]:
     titles = ("ID", "ENV", "ALGORITHM", *numbers, "VALIDATED", "STATUS", "ALIASES", "SCOPE")
     rows = [
         (
-            row.id,
-            row.env_id,
-            row.algorithm,
-            row.total_timesteps,
-            row.lower_bound,
-            row.mean_reward,
-            row.std_reward,
-            row.eval_episodes,
-            row.validated,
-            f"{row.deployment_status}{', protected' if row.protected else ''}",
+            *_IN_TABLE(model.row),
+            model.row.validated,
+            f"{model.row.deployment_status}{', protected' if model.row.protected else ''}",
             ", ".join(model.aliases) or None,
             model.scope,
         )
         for model in models
-        for row in [model.row]
     ]
     return columns(titles, rows)
 
@@ -96,13 +95,7 @@ def _evaluations(rows: Sequence[EvaluationRow]) -> list[str]:
     titles = ("AT", "SOURCE", "EPISODES", "MEAN", "STD", "LOWER BOUND", "SEED", "WINDOW", "IN SAMPLE")
     cells = [
         (
-            row.at,
-            row.source,
-            row.episodes,
-            row.mean_reward,
-            row.std_reward,
-            row.lower_bound,
-            row.seed,
+            *_OF_EVALUATION(row),
             None if row.window_start is None else f"{row.window_start} to {row.window_end}",
             row.in_sample,
         )

@@ -26,20 +26,18 @@ if TYPE_CHECKING:
     from alphaswarm_rl.operations.model_lifecycle import Status
     from alphaswarm_rl.operations.models import PromotionRow
 
-_HERE = "alphaswarm_rl.cli.models"
-
 ENTRIES = {
-    "list": Entry(f"{_HERE}:list_models", "List models, the best first."),
-    "show": Entry(f"{_HERE}:show", "Show everything about one model."),
-    "best": Entry(f"{_HERE}:best", "Show the best model that passed its newest validation."),
-    "history": Entry(f"{_HERE}:history", "Show a model's evaluations, validations and promotions."),
-    "add": Entry(f"{_HERE}:add", "Register a model that was not trained here, with its metrics."),
-    "validate": Entry(f"{_HERE}:validate", "Put a model through the gates."),
-    "load": Entry(f"{_HERE}:load", "Load a model and say what it is."),
-    "promote": Entry(f"{_HERE}:promote", "Put a model into production, or elsewhere."),
-    "rollback": Entry(f"{_HERE}:rollback", "Put the production model before the present one back."),
-    "protect": Entry(f"{_HERE}:protect", "Keep a model from being pruned, or give it free again."),
-    "prune": Entry(f"{_HERE}:prune", "Archive models that are not worth keeping, and delete their files."),
+    "list": Entry("models:list_models", "List models, the best first."),
+    "show": Entry("models:show", "Show everything about one model."),
+    "best": Entry("models:best", "Show the best model that passed its newest validation."),
+    "history": Entry("models:history", "Show a model's evaluations, validations and promotions."),
+    "add": Entry("models:add", "Register a model that was not trained here, with its metrics."),
+    "validate": Entry("models:validate", "Put a model through the gates."),
+    "load": Entry("models:load", "Load a model and say what it is."),
+    "promote": Entry("models:promote", "Put a model into production, or elsewhere."),
+    "rollback": Entry("models:rollback", "Put the production model before the present one back."),
+    "protect": Entry("models:protect", "Keep a model from being pruned, or give it free again."),
+    "prune": Entry("models:prune", "Archive models that are not worth keeping, and delete their files."),
 }
 
 models = LazyGroup("models", ENTRIES, help="Find, judge, promote and prune trained models.")

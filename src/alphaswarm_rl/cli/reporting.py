@@ -83,9 +83,7 @@ def _report(document: JsonObject, as_json: bool) -> None:
     if as_json:
         click.echo(as_json_text({"error": document}))
         return
-    click.echo(f"error: {document['what']}", err=True)
-    click.echo(f"  why: {document['why']}", err=True)
-    click.echo(f"  remedy: {document['remedy']}", err=True)
+    click.echo(f"error: {document['what']}\n  why: {document['why']}\n  remedy: {document['remedy']}", err=True)
 
 
 def _drop_the_rest() -> None:

@@ -10,37 +10,29 @@ import click
 from alphaswarm_rl.cli.lazy import Entry, LazyGroup
 from alphaswarm_rl.cli.reporting import guarded
 
-_HERE = "alphaswarm_rl.cli"
-
 ENTRIES = {
-    "train": Entry(f"{_HERE}.train:train", "Train a spec's agent, judge it, and leave a checkpoint."),
-    "evaluate": Entry(f"{_HERE}.evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window."),
-    "eval": Entry(
-        f"{_HERE}.evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window.", "evaluate"
-    ),
-    "replay": Entry(
-        f"{_HERE}.evaluate:replay", "Feed a run's policy another window or seed, under its pinned version."
-    ),
-    "resume": Entry(f"{_HERE}.train:resume", "Go on with an interrupted, halted or failed training run."),
-    "tune": Entry(f"{_HERE}.tune:tune", "Search a spec's hyper-parameters; every trial is an ordinary run."),
-    "infer": Entry(f"{_HERE}.infer:infer", "Answer observations with a trained policy, one JSON line each."),
-    "halt": Entry(f"{_HERE}.halt:halt", "Use the kill switch: halt everything or one run, release it, look at it."),
-    "runs": Entry(f"{_HERE}.runs:runs", "List, show, follow, export and remove runs."),
-    "models": Entry(f"{_HERE}.models:models", "Find, judge, promote and prune trained models."),
-    "specs": Entry(f"{_HERE}.specs:specs", "List the specs in the ledger and their versions."),
-    "spec": Entry(f"{_HERE}.specs:spec", "Validate, hash, show and compare specs."),
-    "audit": Entry(f"{_HERE}.audit:audit", "Audit a spec: does anything in it know the future?"),
-    "bench": Entry(f"{_HERE}.bench:bench", "Measure this installation, beside its peers where they are installed."),
-    "components": Entry(
-        f"{_HERE}.components:components", "List the components that specs can name, and their parameters."
-    ),
-    "options": Entry(f"{_HERE}.options:options", "List every option with its ENV name, flag and Nix name."),
-    "sql": Entry(f"{_HERE}.sql:sql", "Ask the recorded steps of all runs in SQL."),
-    "lake": Entry(f"{_HERE}.lake:lake", "Look at the tables of recorded steps, deliver to them, tidy and verify them."),
-    "store": Entry(f"{_HERE}.store:store", "Look at what waits for the trackers of runs, and deliver it."),
-    "db": Entry(f"{_HERE}.db:db", "Upgrade the ledger's database, or look at its revision."),
-    "doctor": Entry(f"{_HERE}.doctor:doctor", "Check this installation and say what is wrong with it."),
-    "completion": Entry(f"{_HERE}.completion:completion", "Print a script that completes commands in a shell."),
+    "train": Entry("train:train", "Train a spec's agent, judge it, and leave a checkpoint."),
+    "evaluate": Entry("evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window."),
+    "eval": Entry("evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window.", "evaluate"),
+    "replay": Entry("evaluate:replay", "Feed a run's policy another window or seed, under its pinned version."),
+    "resume": Entry("train:resume", "Go on with an interrupted, halted or failed training run."),
+    "tune": Entry("tune:tune", "Search a spec's hyper-parameters; every trial is an ordinary run."),
+    "infer": Entry("infer:infer", "Answer observations with a trained policy, one JSON line each."),
+    "halt": Entry("halt:halt", "Use the kill switch: halt everything or one run, release it, look at it."),
+    "runs": Entry("runs:runs", "List, show, follow, export and remove runs."),
+    "models": Entry("models:models", "Find, judge, promote and prune trained models."),
+    "specs": Entry("specs:specs", "List the specs in the ledger and their versions."),
+    "spec": Entry("specs:spec", "Validate, hash, show and compare specs."),
+    "audit": Entry("audit:audit", "Audit a spec: does anything in it know the future?"),
+    "bench": Entry("bench:bench", "Measure this installation, beside its peers where they are installed."),
+    "components": Entry("components:components", "List the components that specs can name, and their parameters."),
+    "options": Entry("options:options", "List every option with its ENV name, flag and Nix name."),
+    "sql": Entry("sql:sql", "Ask the recorded steps of all runs in SQL."),
+    "lake": Entry("lake:lake", "Look at the tables of recorded steps, deliver to them, tidy and verify them."),
+    "store": Entry("store:store", "Look at what waits for the trackers of runs, and deliver it."),
+    "db": Entry("db:db", "Upgrade the ledger's database, or look at its revision."),
+    "doctor": Entry("doctor:doctor", "Check this installation and say what is wrong with it."),
+    "completion": Entry("completion:completion", "Print a script that completes commands in a shell."),
 }
 
 _EPILOG = """\b

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from alphaswarm_rl.cli.text import columns, pairs, shown
+from alphaswarm_rl.cli.text import SHORT_ID, columns, pairs, shown
 from alphaswarm_rl.operations.run_summary import PORTFOLIO_METRICS, window_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _EVALUATIONS = {
 _ACCOUNTS = {"TOTAL RETURN": "total_return", "SHARPE": "sharpe", "MAX DRAWDOWN": "max_drawdown"}
 #: Columns of the list of runs that are left out where no run has them.
 _WHERE_ANY = ("REWARD", "WINDOW", "RETURN", "SHARPE", "NAME")
-_SHORT_ID = 8
 _DAY = len("2024-01-31")
 _IN_SAMPLE = "*"
 
@@ -48,7 +47,7 @@ def run_table(runs: Sequence[RunRow]) -> list[str]:
     """The runs, one short line each; columns that no run fills are left out."""
     rows: list[dict[str, object]] = [
         {
-            "RUN": run.id[:_SHORT_ID],
+            "RUN": run.id[:SHORT_ID],
             "SPEC": run.family,
             "TARGET": run.target,
             "STATUS": run.status if run.removed_at is None else f"{run.status} (removed)",

@@ -7,7 +7,7 @@ it is known. A line that cannot be answered has its error as the answer, and the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -195,29 +195,19 @@ def _serve_model(settings: Settings, request: InferRequest, lines: Iterable[str]
 def _answers(
     server: PolicyServer, request: InferRequest, lines: Iterable[str], listen: Listener, *, env_id: str | None
 ) -> Iterator[Answer]:
-    """The steps of the episodes that are played, or an answer for each line."""
+    """The steps of the episodes that are played, or an answer for each line; at the end the wrong ones are an error."""
     if request.episodes is not None:
         for step in server.roll_out(request.episodes, env_id=env_id):
             yield PlayedStep(**step)
         return
-
-    def answer(observation: object, starts: bool) -> Answered:
-        found = server.answer(observation, client=_CLIENT, episode_start=starts)
-        return Answered(found.actions.tolist(), found.model_id, found.checkpoint_sha256)
-
-    yield from _answer_lines(answer, lines, listen)
-
-
-def _answer_lines(
-    answer: Callable[[object, bool], Answered], lines: Iterable[str], listen: Listener
-) -> Iterator[Answer]:
-    """Answers line after line; at the end the wrong ones are an error."""
     wrong = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            answered: Answer = answer(*_parse(line))
+            observation, starts = _parse(line)
+            found = server.answer(observation, client=_CLIENT, episode_start=starts)
+            answered: Answer = Answered(found.actions.tolist(), found.model_id, found.checkpoint_sha256)
         except AlphaSwarmError as error:
             wrong.append(number)
             listen(Notice(f"line {number}: {error}"))

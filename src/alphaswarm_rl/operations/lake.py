@@ -22,7 +22,7 @@ from alphaswarm_rl.lake.views import has_rows
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.operations.data import Data
-from alphaswarm_rl.operations.operation import NamedRuns, operation
+from alphaswarm_rl.operations.operation import NamedRun, NamedRuns, operation
 from alphaswarm_rl.recording.table_refs import refs_writer
 from alphaswarm_rl.settings import Settings
 
@@ -91,10 +91,9 @@ class Verification(Data):
         return sum(not finding.ok for finding in self.findings)
 
 
-class ExportSteps(Data):
+class ExportSteps(NamedRun):
     """A run, and the folder that its steps are written into."""
 
-    run: str
     folder: Path
 
 

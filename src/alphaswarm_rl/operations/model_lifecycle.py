@@ -25,7 +25,7 @@ from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.models import ModelRegistry, ModelRow, PromotionRow, Scope, ValidationRow
 from alphaswarm_rl.models.rows import Status as Status
 from alphaswarm_rl.operations.data import Data
-from alphaswarm_rl.operations.models import RegisteredModel
+from alphaswarm_rl.operations.models import NamedModel, RegisteredModel
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.runtime.model_runs import delete_released
 from alphaswarm_rl.settings import Settings
@@ -56,10 +56,9 @@ class AddModel(Data):
     parent: int | None = None
 
 
-class LoadModel(Data):
+class LoadModel(NamedModel):
     """A model by its id, and whether one that did not pass its latest validation is loaded too."""
 
-    model: int
     unvalidated: bool = False
 
 
@@ -79,14 +78,13 @@ class LoadedModel(Data):
     sample_action: object
 
 
-class ValidateModel(Data):
+class ValidateModel(NamedModel):
     """A model by its id, and whether the verdict is only given, not stored."""
 
-    model: int
     dry_run: bool = False
 
 
-class PromoteModel(Data):
+class PromoteModel(NamedModel):
     """A model's new place.
 
     Attributes:
@@ -97,7 +95,6 @@ class PromoteModel(Data):
         who: Who wants it; the user of this system where nobody is named.
     """
 
-    model: int
     reason: str
     to: Status = "production"
     alias: str | None = None
@@ -118,7 +115,7 @@ class RollBack(Data):
     who: str | None = None
 
 
-class ProtectModel(Data):
+class ProtectModel(NamedModel):
     """Whether a model is kept from being pruned.
 
     Attributes:
@@ -128,7 +125,6 @@ class ProtectModel(Data):
         who: Who wants it; the user of this system where nobody is named.
     """
 
-    model: int
     reason: str
     on: bool = True
     who: str | None = None

@@ -21,7 +21,7 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.operations.data import Data
-from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.recording.table_refs import refuse_other_tables
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.tracking.listener import journal_folder
@@ -34,7 +34,7 @@ _RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CHECKPOINT = re.compile(r"(\.unfinished-)?\d+")
 
 
-class RemoveRun(Data):
+class RemoveRun(NamedRun):
     """Which run loses its files.
 
     Attributes:
@@ -42,7 +42,6 @@ class RemoveRun(Data):
         force: Whether runs that stand on its checkpoint, and deployed models, do not count.
     """
 
-    run: str
     force: bool = False
 
 

@@ -12,7 +12,7 @@ from alphaswarm_rl.lake.views import has_rows
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.operations.data import Data
-from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.settings import Settings
 
 Phase = Literal["train", "validation", "evaluate", "replay", "paper"]
@@ -25,7 +25,7 @@ _NONE_OF_A_KIND = {
 }
 
 
-class StepQuery(Data):
+class StepQuery(NamedRun):
     """Which steps of which run.
 
     Attributes:
@@ -36,7 +36,6 @@ class StepQuery(Data):
         limit: At most that many rows.
     """
 
-    run: str
     phase: Phase | None = None
     episode: int | None = None
     env_idx: int | None = None

@@ -84,7 +84,7 @@ class RunDetails(Data):
     children: tuple[str, ...]
 
 
-class RunEvents(Data):
+class RunEvents(NamedRun):
     """Which events of a run.
 
     Attributes:
@@ -93,15 +93,13 @@ class RunEvents(Data):
         follow: Whether to wait for more until the run ends.
     """
 
-    run: str
     after: int = 0
     follow: bool = False
 
 
-class ExportRun(Data):
+class ExportRun(NamedRun):
     """A run, and the new or empty folder that it is written into."""
 
-    run: str
     folder: Path
 
 

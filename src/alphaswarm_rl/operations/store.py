@@ -45,7 +45,7 @@ class StoreStatus(Data):
     tracked: bool
 
 
-class SyncStore(Data):
+class SyncStore(NamedRuns):
     """What is delivered.
 
     Attributes:
@@ -53,7 +53,6 @@ class SyncStore(Data):
         to: Another address of the tracker, which gets everything from the beginning.
     """
 
-    runs: tuple[str, ...] = ()
     to: str | None = None
 
 

@@ -7,7 +7,7 @@ from dataclasses import field
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller
-from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_spec
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.settings import Settings
@@ -26,7 +26,7 @@ class TrainRequest(Data):
     options: JsonMapping = field(default_factory=dict)
 
 
-class ResumeRequest(Data):
+class ResumeRequest(NamedRun):
     """Which run goes on.
 
     Attributes:
@@ -34,7 +34,6 @@ class ResumeRequest(Data):
         options: Options of the table by key; one of the spec is refused, for the stored version is run as it is.
     """
 
-    run: str
     options: JsonMapping = field(default_factory=dict)
 
 

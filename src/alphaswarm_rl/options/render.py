@@ -73,10 +73,11 @@ def as_nix(features: Sequence[Feature] = FEATURES) -> str:
     for feature in features:
         lines.append(f"  # {feature.name}: {feature.purpose}. {feature.signature} ({feature.category})")
         for option in options_of(feature):
+            default = scientific(option.default) if option.type is SCIENTIFIC else option.default
             lines += [
                 f"  options.rl.{option.key} = lib.mkOption {{",
                 f"    type = {option.type.nix};",
-                f"    default = {nix_value(_nix_default(option))};",
+                f"    default = {nix_value(default)};",
                 f"    description = {nix_value(_description(option))};",
                 "  };",
             ]
@@ -138,10 +139,6 @@ def scientific(number: float) -> str:
     first, *rest = map(str, digits)
     mantissa = f"{first}.{''.join(rest)}" if rest else first
     return f"{'-' if sign else ''}{mantissa}e{int(exponent) + len(rest)}"
-
-
-def _nix_default(option: Option) -> Any:
-    return scientific(option.default) if option.type is SCIENTIFIC else option.default
 
 
 def _description(option: Option) -> str:

@@ -97,6 +97,7 @@ def run_arguments(
     commands, and a stored version does not change.
     """
     keys = {RUN_ARGUMENTS[name]: name for name in allowed}
+    takes = ", ".join(BY_KEY[key].flag for key in keys) or "no option of the spec"
     notices: list[str] = []
     for option in _SPEC_OPTIONS:
         if option.key in keys:
@@ -105,7 +106,7 @@ def run_arguments(
             raise OptionError(
                 f"option {option.key} (flag {option.flag_for(flags[option.key])})",
                 "a stored version is run as it is stored",
-                f"Leave it out; this verb takes {_sentence(keys)}. To change the spec, train a new version.",
+                f"Leave it out; this verb takes {takes}. To change the spec, train a new version.",
             )
         notices += [
             f"ENV {name} is ignored: a stored version is run as it is stored"
@@ -143,7 +144,3 @@ def _is_valid(base: RLExperimentSpec, overrides: list[Given]) -> bool:
     except (SpecError, OptionError):
         return False
     return True
-
-
-def _sentence(keys: Mapping[str, str]) -> str:
-    return ", ".join(BY_KEY[key].flag for key in keys) or "no option of the spec"

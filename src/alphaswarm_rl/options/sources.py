@@ -71,11 +71,7 @@ def _from_environ(option: Option, environ: Mapping[str, str]) -> Given | None:
     own, short, foreign = option.levels
     for level in (own, short):
         # A variable set to nothing is how shells and containers unset one: it counts as not set.
-        found = [
-            Given(option, parse(option, environ[name], f"ENV {name}"), f"ENV {name}")
-            for name in level
-            if environ.get(name)
-        ]
+        found = [_from_variable(option, name, environ[name]) for name in level if environ.get(name)]
         for other in found[1:]:
             if other.value != found[0].value:
                 raise OptionError(
@@ -91,10 +87,14 @@ def _from_environ(option: Option, environ: Mapping[str, str]) -> Given | None:
     for name in foreign:
         if environ.get(name):
             try:
-                return Given(option, parse(option, environ[name], f"ENV {name}"), f"ENV {name}")
+                return _from_variable(option, name, environ[name])
             except OptionError:
                 continue  # a value that other programs understand and we do not
     return None
+
+
+def _from_variable(option: Option, name: str, text: str) -> Given:
+    return Given(option, parse(option, text, f"ENV {name}"), f"ENV {name}")
 
 
 def _refuse_unknown_keys(flags: JsonMapping) -> None:
