@@ -5,7 +5,7 @@ Importing this module loads neither torch nor Gymnasium: specs are validated by 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, PositiveInt, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
@@ -16,7 +16,7 @@ from alphaswarm_rl.core.refs import ComponentRef, reference
 from alphaswarm_rl.core.seeding import derived_seed
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
     from alphaswarm_rl.core.contracts import AgentRequest
 
@@ -66,24 +66,10 @@ class EncodedConfig(ComponentConfig):
         return encoder == "cnn" or (isinstance(encoder, ComponentRef) and bool(encoder.kwargs.get("weights")))
 
 
-class EncoderModule(Protocol):
-    """What `build_encoder` gives: a torch module from observations (n, ...) to features (n, features_dim)."""
-
-    features_dim: int
-    #: Whether it carries a state from one observation to the next.
-    recurrent: bool
-
-    def initial_state(self, n: int, device: str) -> Tensor:
-        """The state of n environments at the start of an episode."""
-        ...
-
-    def forward_sequence(self, observations: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (T, n, features_dim) of observations (T, n, ...), and the state after the last."""
-        ...
-
-
 def encoder_for(config: EncodedConfig, request: AgentRequest, *, carries_state: bool) -> nn.Module | None:
-    """A torch module from observations to features; None where the parameters name none.
+    """A torch module from observations (n, ...) to features (n, features_dim); None where the parameters name none.
+
+    One that is `recurrent` carries a state, by `initial_state` and `forward_sequence`.
 
     Args:
         config: The agent's parameters.

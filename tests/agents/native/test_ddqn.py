@@ -10,6 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from alphaswarm_rl.agents.native.ddqn import DdqnInhouse
 from alphaswarm_rl.agents.native.q_function import QFunction, QNetwork
 from alphaswarm_rl.core.contracts import AgentRequest, EnvRequest, State
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError, EnvError
@@ -170,9 +171,8 @@ def test_a_learner_that_only_predicts_takes_a_state_of_any_number_of_environment
 
 def linear(double=True, **kwargs):
     """Two actions worth x and -x to the online network, 10x and 20x to the target network; no hidden layers."""
-    network = QNetwork(1, (), 2, activation="relu", dueling=False)
-    asked = {"learning_rate": 1e-3, "max_grad_norm": 10.0, "adam_eps": 1e-5, **kwargs}
-    q = QFunction(network, generator=generator(0, "q"), device="cpu", double=double, **asked)
+    config = DdqnInhouse.Config(net_arch=(), dueling=False, double=double, **kwargs)
+    q = QFunction(QNetwork(1, 2, config), config, generator=generator(0, "q"), device="cpu")
     arrays = q.get_arrays()
     arrays["online/action.weight"] = np.array([[1.0], [-1.0]], np.float32)
     arrays["target/action.weight"] = np.array([[10.0], [20.0]], np.float32)
@@ -180,18 +180,20 @@ def linear(double=True, **kwargs):
     return q
 
 
-def errors_of(q, action=0, reward=1.0, discount=0.5, after=3.0, masks=None):
+def errors_of(q, action=0, reward=1.0, discount=0.5, after=3.0, terminated=False, masks=None):
     """The error of one transition from an observation of 2."""
     row = np.array
-    return q.learn(
-        row([[2.0]], np.float32),
-        row([action]),
-        row([reward], np.float32),
-        row([discount], np.float32),
-        row([[after]], np.float32),
-        None if masks is None else row([masks]),
-        np.ones(1, np.float32),
-    )[0].item()
+    drawn = {
+        "observation": row([[2.0]], np.float32),
+        "action": row([action]),
+        "reward": row([reward], np.float32),
+        "terminated": row([terminated]),
+        "discount": row([discount]),
+        "next_observation": row([[after]], np.float32),
+    }
+    if masks is not None:
+        drawn["next_mask"] = row([masks])
+    return q.learn(drawn, np.ones(1, np.float32))[0].item()
 
 
 def test_worked_examples_of_the_target():
@@ -202,7 +204,7 @@ def test_worked_examples_of_the_target():
     # at -3 the online network prefers action 1, of which the target network says -60
     assert errors_of(linear(), after=-3.0) == 2 - (1 - 0.5 * 60)
     # a terminated transition has no next value, whatever was seen
-    assert errors_of(linear(), discount=0.0, after=np.nan) == 2 - 1
+    assert errors_of(linear(), terminated=True, after=np.nan) == 2 - 1
 
 
 @pytest.mark.parametrize("double", [True, False])
@@ -212,16 +214,9 @@ def test_a_masked_action_is_not_believed_in(double):
 
 
 def test_dueling_values_are_the_states_plus_advantages_of_mean_0():
-    network = QNetwork(3, (5,), 4, activation="tanh", dueling=True)
-    QFunction(
-        network,
-        generator=generator(1, "q"),
-        device="cpu",
-        learning_rate=1e-3,
-        max_grad_norm=1.0,
-        adam_eps=1e-5,
-        double=True,
-    )
+    config = DdqnInhouse.Config(net_arch=(5,), activation="tanh")
+    network = QNetwork(3, 4, config)
+    QFunction(network, config, generator=generator(1, "q"), device="cpu")
     seen = torch.linspace(-1, 1, 6).reshape(2, 3)
     values = network(seen)
     hidden = torch.tanh(network.layers[0](seen))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -102,17 +102,8 @@ class Minibatch(Decisions):
 
     def map(self, function: Callable[[AnyArray], AnyArray]) -> Minibatch:
         """The batch with a function applied to each array that has one row per transition."""
-        return Minibatch(
-            observations=function(self.observations),
-            actions=function(self.actions),
-            log_probs=function(self.log_probs),
-            values=function(self.values),
-            masks=None if self.masks is None else function(self.masks),
-            memory=self.memory,
-            starts=self.starts,
-            advantages=function(self.advantages),
-            returns=function(self.returns),
-        )
+        rows = {name: array for name, array in vars(self).items() if name not in ("memory", "starts")}
+        return replace(self, **{name: function(array) for name, array in rows.items() if array is not None})
 
 
 class ActorCritic(FlatParameters):

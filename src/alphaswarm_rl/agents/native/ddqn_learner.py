@@ -75,23 +75,11 @@ class DdqnLearner(NativeLearner):
                 f"{alias!r} learns from single transitions, and carries no state from one to the next",
                 "Set obs.stack_frames and leave its length out, or use ppo_inhouse.",
             )
-        network = QNetwork(
-            self._width,
-            config.net_arch,
-            self._actions,
-            activation=config.activation,
-            dueling=config.dueling,
-            encoder=encoder,
-            shape=encoded_shape(config, request),
-        )
         self._q = QFunction(
-            network,
+            QNetwork(self._width, self._actions, config, encoder, encoded_shape(config, request)),
+            config,
             generator=generator(request.seed, "weights"),
             device=request.device,
-            learning_rate=config.learning_rate,
-            max_grad_norm=config.max_grad_norm,
-            adam_eps=config.adam_eps,
-            double=config.double,
             dropout_seed=derived_seed(request.seed, "dropout"),
         )
         self._exploring = generator(request.seed, "explore")
@@ -174,16 +162,7 @@ class DdqnLearner(NativeLearner):
             return
         for _ in range(config.gradient_steps):
             sample = buffer.sample(config.batch_size)
-            drawn = sample.fields
-            errors, metrics = self._q.learn(
-                drawn["observation"],
-                drawn["action"],
-                drawn["reward"],
-                np.where(drawn["terminated"], 0.0, drawn["discount"]).astype(np.float32),
-                drawn["next_observation"],
-                drawn.get("next_mask"),
-                sample.weights.astype(np.float32),
-            )
+            errors, metrics = self._q.learn(sample.fields, sample.weights.astype(np.float32))
             buffer.update_priorities(sample.indices, errors)
             self._gradient_steps += 1
             if self._gradient_steps % config.target_update_interval == 0:

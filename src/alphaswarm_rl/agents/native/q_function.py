@@ -7,8 +7,9 @@ Each network has all its parameters in one vector. Arrays come in with one row p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from copy import deepcopy
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,7 +19,6 @@ from alphaswarm_rl.agents.native.actor_critic import orthogonal
 from alphaswarm_rl.agents.native.parameters import fitting
 from alphaswarm_rl.agents.native.torch_layers import (
     EncodedModule,
-    join_gradients,
     join_parameters,
     linear,
     linear_layers,
@@ -27,16 +27,18 @@ from alphaswarm_rl.agents.native.torch_layers import (
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.policies.backbones.layers import draw_from
 
+if TYPE_CHECKING:
+    from alphaswarm_rl.agents.native.ddqn import DdqnInhouse
+
 
 class QNetwork(EncodedModule):
     """An MLP that gives one value per action, on what an encoder makes of the observation.
 
     Args:
         inputs: Numbers of one observation.
-        layers: Widths of the hidden layers.
         actions: How many actions there are.
-        activation: Between the layers.
-        dueling: Whether it adds the value of the state to advantages of mean 0.
+        config: Parameters of the agent: the hidden layers, and whether the network is dueling, which adds the value of
+            the state to advantages of mean 0.
         encoder: Turns observations into (n, features), with `features_dim`; None: the observation itself.
         shape: Of one observation as the encoder takes it; None: flat.
     """
@@ -44,18 +46,16 @@ class QNetwork(EncodedModule):
     def __init__(
         self,
         inputs: int,
-        layers: Sequence[int],
         actions: int,
-        *,
-        activation: str,
-        dueling: bool,
+        config: DdqnInhouse.Config,
         encoder: nn.Module | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> None:
-        super().__init__(inputs, activation, encoder, shape)
-        self.layers = linear_layers(self.width, layers)
-        self.action = linear((self.width, *layers)[-1], actions)
-        self.state = linear((self.width, *layers)[-1], 1) if dueling else None
+        super().__init__(inputs, config.activation, encoder, shape)
+        self.layers = linear_layers(self.width, config.net_arch)
+        last = (self.width, *config.net_arch)[-1]
+        self.action = linear(last, actions)
+        self.state = linear(last, 1) if config.dueling else None
 
     def forward(self, observations: Tensor) -> Tensor:
         """Values (n, actions)."""
@@ -73,23 +73,18 @@ class QFunction:
         network: The online network; its weights are drawn here.
         generator: Draws the first weights.
         device: Where the networks are.
-        learning_rate: Learning rate.
-        max_grad_norm: Largest norm of the gradient.
-        adam_eps: Adam's epsilon.
-        double: Whether the online network chooses the action whose value the target network says.
+        config: Parameters of the agent: how it learns, and whether the online network chooses the action whose value
+            the target network says.
         dropout_seed: Seed of what dropout draws in the encoder.
     """
 
     def __init__(
         self,
         network: QNetwork,
+        config: DdqnInhouse.Config,
         *,
         generator: np.random.Generator,
         device: str,
-        learning_rate: float,
-        max_grad_norm: float,
-        adam_eps: float,
-        double: bool,
         dropout_seed: int = 0,
     ) -> None:
         self._device = torch.device(device)
@@ -99,14 +94,13 @@ class QFunction:
         self._dropout = torch.Generator(self._device).manual_seed(dropout_seed)
         # The target network is never in training mode, and draws nothing.
         draw_from(self.online, self._dropout)
-        self._weights, self._target_weights = join_parameters(self.online), join_parameters(self.target)
-        self.target.requires_grad_(False)
-        self._gradient = join_gradients(self.online)
+        self._weights, self._gradient = join_parameters(self.online)
+        self._target_weights, _ = join_parameters(self.target)
+        self.target.requires_grad_(False).zero_grad()
         self._parameter = nn.Parameter(self._weights)
         self._parameter.grad = self._gradient
-        self._adam = torch.optim.Adam([self._parameter], lr=learning_rate, eps=adam_eps, fused=True)
-        self._max_grad_norm = max_grad_norm
-        self._double = double
+        self._adam = torch.optim.Adam([self._parameter], lr=config.learning_rate, eps=config.adam_eps, fused=True)
+        self._config = config
         self._set_moments(torch.zeros_like(self._weights), torch.zeros_like(self._weights), 0)
 
     def values(self, observations: Array) -> Array:
@@ -115,38 +109,25 @@ class QFunction:
             found: Array = self.online(self._moved(observations)).cpu().numpy()
         return found
 
-    def learn(
-        self,
-        observations: Array,
-        actions: Array,
-        rewards: Array,
-        discounts: Array,
-        next_observations: Array,
-        next_masks: Array | None,
-        weights: Array,
-    ) -> tuple[Array, dict[str, float]]:
+    def learn(self, drawn: Mapping[str, Array], weights: Array) -> tuple[Array, dict[str, float]]:
         """One gradient step on the weighted Huber loss; every array has one row per transition.
 
         Args:
-            observations: What was seen.
-            actions: What was done, counted from 0.
-            rewards: What it gave.
-            discounts: What the value of the next observation counts; 0 where there is none.
-            next_observations: What was seen then.
-            next_masks: Which actions were legal then; None: all.
+            drawn: The transitions: `observation`, `action` counted from 0, `reward`, whether it was `terminated`,
+                `next_observation`, `discount`, which is what the value of that counts unless it was, and where actions
+                are masked `next_mask`, the legal ones then.
             weights: What each transition counts.
 
         Returns:
             The errors, and the loss and the mean of the values that were learnt.
         """
         with torch.no_grad():
-            targets = self._targets(
-                self._moved(rewards), self._moved(discounts), self._moved(next_observations), next_masks
-            )
+            targets = self._targets(drawn)
         self._gradient.zero_()
         if self.online.encoder is not None:
             self.online.train()
-        values = self.online(self._moved(observations)).gather(1, self._moved(actions)[:, None])[:, 0]
+        seen, actions = self._moved(drawn["observation"]), self._moved(drawn["action"])
+        values = self.online(seen).gather(1, actions[:, None])[:, 0]
         if self.online.encoder is not None:
             self.online.eval()
         # A (n, 1) here would be broadcast to (n, n) silently.
@@ -155,7 +136,7 @@ class QFunction:
         loss = (losses * self._moved(weights)).mean()
         loss.backward()
         norm = torch.linalg.vector_norm(self._gradient)
-        self._gradient.mul_((self._max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
+        self._gradient.mul_((self._config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         self._adam.step()
         errors: Array = (values.detach() - targets).cpu().numpy()
         return errors, {"loss": float(loss.detach()), "q_value": float(values.detach().mean())}
@@ -167,11 +148,13 @@ class QFunction:
             for slow, fast in zip(self.target.buffers(), self.online.buffers(), strict=True):
                 slow.copy_(fast)
 
-    def _targets(self, rewards: Tensor, discounts: Tensor, seen: Tensor, masks: Array | None) -> Tensor:
+    def _targets(self, drawn: Mapping[str, Array]) -> Tensor:
+        kept = np.where(drawn["terminated"], 0.0, drawn["discount"]).astype(np.float32)
+        rewards, discounts, seen = map(self._moved, (drawn["reward"], kept, drawn["next_observation"]))
         values = self.target(seen)
-        choosing = self.online(seen) if self._double else values
-        if masks is not None:
-            choosing = choosing.masked_fill(~self._moved(masks), -math.inf)
+        choosing = self.online(seen) if self._config.double else values
+        if "next_mask" in drawn:
+            choosing = choosing.masked_fill(~self._moved(drawn["next_mask"]), -math.inf)
         best = values.gather(1, choosing.argmax(dim=1, keepdim=True))[:, 0]
         assert best.shape == rewards.shape == discounts.shape
         return rewards + torch.where(discounts > 0, discounts * best, torch.zeros_like(best))

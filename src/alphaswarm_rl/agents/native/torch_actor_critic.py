@@ -28,7 +28,6 @@ from alphaswarm_rl.agents.native.parameters import ParameterLayout, fitting
 from alphaswarm_rl.agents.native.torch_layers import (
     EncodedModule,
     adam,
-    join_gradients,
     join_parameters,
     linear,
     linear_layers,
@@ -113,7 +112,7 @@ class TorchActorCritic(HostActorCritic):
             draw_from(encoder, self._dropout)
         self.module = ActorCriticModule(shape, encoder, encoded_shape).to(self._device)
         self.layout = ParameterLayout({name: tuple(p.shape) for name, p in trained_parameters(self.module).items()})
-        self.parameters, self.gradient = join_parameters(self.module), join_gradients(self.module)
+        self.parameters, self.gradient = join_parameters(self.module)
         self.first_moment, self.second_moment = torch.zeros_like(self.gradient), torch.zeros_like(self.gradient)
         first = initial_weights(replace(shape, inputs=self.module.width), generator)
         self.set_weights({**self.weights(), **first})

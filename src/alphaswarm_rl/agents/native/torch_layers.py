@@ -56,28 +56,17 @@ def trained_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
 
 
-def join_parameters(module: nn.Module) -> Tensor:
-    """One vector that all parameters of a module that learn are parts of from now on."""
-    parameters = trained_parameters(module).values()
-    vector = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
-    for parameter, part in zip(parameters, _parts(vector, module), strict=True):
-        parameter.data = part
-    return vector
+def join_parameters(module: nn.Module) -> tuple[Tensor, Tensor]:
+    """Two vectors: all parameters of a module that learn are parts of one from now on, their gradients of the other.
 
-
-def join_gradients(module: nn.Module) -> Tensor:
-    """One vector, 0 at first, that the gradients of these parameters are parts of from now on."""
-    parameters = trained_parameters(module).values()
-    vector = torch.cat([torch.zeros_like(parameter).reshape(-1) for parameter in parameters])
-    for parameter, part in zip(parameters, _parts(vector, module), strict=True):
-        parameter.grad = part
-    return vector
-
-
-def _parts(vector: Tensor, module: nn.Module) -> list[Tensor]:
+    The gradient is 0 at first.
+    """
     parameters = list(trained_parameters(module).values())
-    parts = vector.split([parameter.numel() for parameter in parameters])
-    return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]
+    vector = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+    gradient, sizes = torch.zeros_like(vector), [parameter.numel() for parameter in parameters]
+    for parameter, part, slope in zip(parameters, vector.split(sizes), gradient.split(sizes), strict=True):
+        parameter.data, parameter.grad = part.view_as(parameter), slope.view_as(parameter)
+    return vector, gradient
 
 
 def adam(
