@@ -47,6 +47,6 @@ class PolicyAgent(Agent):
 
     def build(self, request: AgentRequest) -> Learner:
         """The policy with its counters."""
-        from alphaswarm_rl.agents.policy_learner import build_policy_learner
+        from alphaswarm_rl.agents.policy_learner import PolicyLearner
 
-        return build_policy_learner(self.config.policy.build(), request)
+        return PolicyLearner(self.config.policy.build(), request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, TypeGuard
 
 import numpy as np
@@ -24,27 +23,8 @@ from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.types import Array, Batch, Masks
 
 
-def build_policy_learner(policy: Policy, request: AgentRequest) -> PolicyLearner:
-    """The learner that runs `policy`, in the environment of `request` where there is one."""
-
-    def build(seed: int, env: AnyVectorEnv | None) -> PolicyRunner:
-        where = request if env is None else AgentRequest.for_env(env, seed)
-        return policy.build(
-            PolicyRequest(
-                observation_space=where.observation_space,
-                action_space=where.action_space,
-                num_envs=where.num_envs,
-                seed=seed,
-                env=env,
-                load_policy=request.load_policy,
-            )
-        )
-
-    return PolicyLearner(build, request)
-
-
 class PolicyLearner:
-    """Runs a policy.
+    """Runs a policy, in the environment of the request where there is one.
 
     Training and prediction have a policy runner each, so that an evaluation in between does not change what training
     draws, and because a policy may look at the environment it acts in, which is another one there. Only the training
@@ -57,10 +37,10 @@ class PolicyLearner:
 
     rollout_transitions: int | None = None
 
-    def __init__(self, build: Callable[[int, AnyVectorEnv | None], PolicyRunner], request: AgentRequest) -> None:
+    def __init__(self, policy: Policy, request: AgentRequest) -> None:
         self.timesteps = 0
-        self._build = build
-        self._training = build(derived_seed(request.seed, "policy", "train"), request.env)
+        self._policy, self._request = policy, request
+        self._training = self._build(derived_seed(request.seed, "policy", "train"), request.env)
         self.resume: Literal["exact", "approximate"] = getattr(self._training, "resume", "exact")
         self.seed_predictions(derived_seed(request.seed, "policy", "predict"), request.env)
         self._space = request.observation_space
@@ -69,6 +49,12 @@ class PolicyLearner:
         #: Where the observation is the first of an episode; only policies that remember need it.
         self._starts = np.ones(request.num_envs, np.bool_)
         self._restored = False
+
+    def _build(self, seed: int, env: AnyVectorEnv | None) -> PolicyRunner:
+        where = self._request if env is None else AgentRequest.for_env(env, seed)
+        spaces = where.observation_space, where.action_space
+        load = self._request.load_policy
+        return self._policy.build(PolicyRequest(*spaces, where.num_envs, seed, env=env, load_policy=load))
 
     def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of predictions anew in that environment, so that an evaluation repeats itself."""

@@ -165,10 +165,10 @@ def _reset(env: Env) -> Env:
     return env
 
 
-def stepper(name: str, env: AnyVectorEnv) -> Contestant:
-    """An environment with its pool of random actions."""
-    pool = action_pool(env)
-    return Contestant(name, env.num_envs, lambda index: env.step(pool[index]))
+def stepper(name: str, env: AnyVectorEnv, step: Callable[[Array], object] | None = None) -> Contestant:
+    """An environment with its pool of random actions; `step` may take them in its place."""
+    pool, take = action_pool(env), step or env.step
+    return Contestant(name, env.num_envs, lambda index: take(pool[index]))
 
 
 def action_pool(env: AnyVectorEnv) -> list[Array]:
@@ -197,7 +197,8 @@ def run(sizes: Sequence[int] = (1, 64, 1024, 4096), *, rounds: int = 11, seconds
         ours |= {("anytrading", n): stepper("anytrading", anytrading(n)) for n in sizes}
     except MissingExtra as error:
         missing = f"anytrading is missing: {error}"
-    fused = _fused(composed(largest, panel))
+    env = composed(largest, panel)
+    fused = stepper("fused Numba step", env, FusedStockTrading(env).step)
     spans = {
         bars: stepper(f"{bars} bars", composed(largest, stocks(bars=bars), episode_bars=252))
         for bars in (_SHORT, _LONG)
@@ -224,11 +225,6 @@ def _one_asset_rows(
         yield from (_against(contestant, peers[name, 1]) for name in ("gym_anytrading", "gym_trading_env"))
         if n > 1:
             yield _against(contestant, peers["torchtrade", n])
-
-
-def _fused(env: TradingEnv) -> Contestant:
-    step, pool = FusedStockTrading(env).step, action_pool(env)
-    return Contestant("fused Numba step", env.num_envs, lambda index: step(pool[index]))
 
 
 def _take_turns(ours: list[Contestant], peers: list[PeerContestant], rounds: int, seconds: float) -> None:

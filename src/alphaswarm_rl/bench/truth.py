@@ -22,7 +22,7 @@ from alphaswarm_rl.envs.truth.task import Solution
 from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.policies.runners import RandomRunner
-from alphaswarm_rl.runtime import RLRuntime, RunFailed, RunResult
+from alphaswarm_rl.runtime import RLRuntime, RunFailed
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.statistics.samples import lower_bound
 
@@ -135,9 +135,9 @@ def run(
 
 def _refuse_misfit(task: Task, agent: str) -> None:
     """An agent that cannot act there says so before anything is trained."""
-    env = build_from_config({"class": task.env, "kwargs": dict(task.kwargs)}, kind="env")
+    env = task.component().build(EnvRequest(num_envs=1, seed=0))
     learner = build_from_config({"class": agent, "kwargs": dict(AGENTS.get(agent, {}))}, kind="agent")
-    learner.build(AgentRequest.for_env(env.build(EnvRequest(num_envs=1, seed=0)), 0, training=False))
+    learner.build(AgentRequest.for_env(env, 0, training=False))
 
 
 def summary(task: Task, solution: Solution, agent: str, results: Sequence[SeedResult]) -> Row:
@@ -197,19 +197,14 @@ def judge(
     """
     component = task.component()
     played = play(component, act, seed=seed, episodes=episodes)
-    others = {
-        name: play(component, other, seed=seed, episodes=episodes)
-        for name, other in (("opt", solution.act), ("base", _base(component, solution, seed)))
-    }
-    j_opt, j_base = (_measured(task, solution, others[name]) for name in ("opt", "base"))
-    distance = j_opt - _measured(task, solution, played)
-    return (
-        solution.j_opt - distance,
-        1.0 - distance / (solution.j_opt - solution.j_base),
-        j_opt,
-        j_base,
-        played,
+    others = (
+        play(component, other, seed=seed, episodes=episodes)
+        for other in (solution.act, _base(component, solution, seed))
     )
+    j_opt, j_base = (_measured(task, solution, other) for other in others)
+    distance = j_opt - _measured(task, solution, played)
+    fraction = 1.0 - distance / (solution.j_opt - solution.j_base)
+    return solution.j_opt - distance, fraction, j_opt, j_base, played
 
 
 def _measured(task: Task, solution: Solution, played: Played) -> float:
@@ -234,7 +229,8 @@ def _one(task: Task, solution: Solution, agent: str, settings: Settings, seed: i
         raise RunFailed(
             f"run {trained.run_id}", f"it ended as {trained.status}", "Start the benchmark again; it trains anew."
         )
-    with closing(_policy(trained, settings)) as policy:
+    checkpoint = load_checkpoint(Path(trained.checkpoint), expected_sha256=trained.checkpoint_sha256)
+    with closing(LoadedPolicy(checkpoint, settings)) as policy:
         stream = policy.stream()
 
         def act(observations: Array) -> Array:
@@ -266,8 +262,3 @@ def spec_of(task: Task, agent: str, steps: int) -> JsonObject:
         "evaluation": {"episodes": 0},
         "trajectory_store": {"enabled": False},
     }
-
-
-def _policy(trained: RunResult, settings: Settings) -> LoadedPolicy:
-    assert trained.checkpoint is not None
-    return LoadedPolicy(load_checkpoint(Path(trained.checkpoint), expected_sha256=trained.checkpoint_sha256), settings)

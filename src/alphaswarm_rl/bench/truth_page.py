@@ -8,13 +8,9 @@ from datetime import UTC, datetime
 
 from alphaswarm_rl.bench.truth import Row
 
-_HEADER = ("TASK", "AGENT", "SEEDS", "STEPS", "FRACTION", "90 % INTERVAL", "NEEDED", "REACHED", "J", "OPTIMUM", "BASE")
+#: Names of the columns.
+HEADER = ("TASK", "AGENT", "SEEDS", "STEPS", "FRACTION", "90 % INTERVAL", "NEEDED", "REACHED", "J", "OPTIMUM", "BASE")
 _UNKNOWN = "-"
-
-
-def header() -> tuple[str, ...]:
-    """Names of the columns."""
-    return _HEADER
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -58,7 +54,7 @@ def page(rows: Sequence[Row], command: str) -> str:
     """
     import torch
 
-    table = [_HEADER, tuple("---" for _ in _HEADER), *(cells(row) for row in rows)]
+    table = [HEADER, tuple("---" for _ in HEADER), *(cells(row) for row in rows)]
     each = [
         ("TASK", "AGENT", "SEED", "FRACTION", "J", "OPTIMUM, PLAYED", "BASE, PLAYED", "SPREAD OF ACTIONS", "SECONDS"),
         tuple("---" for _ in range(9)),
@@ -87,7 +83,7 @@ def page(rows: Sequence[Row], command: str) -> str:
         "",
         *_lines(table),
         "",
-        *(line for remark in remarks(rows) for line in (f"- {remark}",)),
+        *(f"- {remark}" for remark in remarks(rows)),
         "",
         "Each training:",
         "",

@@ -115,7 +115,7 @@ def bench_truth(settings: LazySettings, request: BenchTruth, *, caller: Caller =
     if request.docs:
         TRUTH_PAGE.write_text(truth_page.page(rows, request.command), encoding="utf-8")
     cells = tuple(truth_page.cells(row) for row in rows)
-    return TruthFigures(tuple(rows), truth_page.header(), cells, tuple(truth_page.remarks(rows)))
+    return TruthFigures(tuple(rows), truth_page.HEADER, cells, tuple(truth_page.remarks(rows)))
 
 
 @contextmanager

@@ -91,12 +91,6 @@ class BuyAndHoldPolicy(_MarketPolicy):
 
     rl_alias = "buy_and_hold"
 
-    def build(self, request: PolicyRequest) -> PolicyRunner:
-        """The policy for that trading environment; another environment, or an action without weights, is an error."""
-        from alphaswarm_rl.policies.market_runner import MarketRunner, equal_weights
-
-        return MarketRunner(self.rl_alias, request, equal_weights, every=None)
-
 
 class EqualWeightPolicy(_MarketPolicy):
     """Equal weights of all assets that can be traded now, restored every `rebalance_bars` bars.
@@ -147,7 +141,7 @@ class MinimumVariancePolicy(_TrailingPolicy):
         """The optimum of trailing returns."""
         from alphaswarm_rl.policies.market_runner import MeanRiskWeights
 
-        return MeanRiskWeights(self.rl_alias, lookback=self.config.lookback, objective="minimum_variance")
+        return MeanRiskWeights(self.rl_alias, self.config.lookback, "minimum_variance")
 
 
 class MeanVariancePolicy(_TrailingPolicy):
@@ -170,9 +164,4 @@ class MeanVariancePolicy(_TrailingPolicy):
         """The optimum of trailing returns."""
         from alphaswarm_rl.policies.market_runner import MeanRiskWeights
 
-        return MeanRiskWeights(
-            self.rl_alias,
-            lookback=self.config.lookback,
-            objective="utility",
-            risk_aversion=self.config.risk_aversion,
-        )
+        return MeanRiskWeights(self.rl_alias, self.config.lookback, "utility", self.config.risk_aversion)

@@ -7,6 +7,7 @@ known at its close.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
@@ -45,37 +46,30 @@ def trailing_returns(panel: MarketPanel, bar: int, lookback: int) -> Array:
     return after / before - 1.0
 
 
+@dataclass(frozen=True)
 class MeanRiskWeights:
     """Optimal weights by mean and variance of trailing returns: long only, and fully invested.
 
     Only assets take part that can be traded at the bar, have a price on every bar of the lookback, and moved in it.
     Where the lookback is not there yet, or fewer than two assets take part, weights are equal.
 
-    Args:
+    Attributes:
         policy: The policy's alias, for errors.
         lookback: How many returns are looked at.
         objective: Least variance; or the highest mean - risk_aversion * variance, both per bar.
         risk_aversion: What variance costs, for the utility.
     """
 
-    def __init__(
-        self,
-        policy: str,
-        *,
-        lookback: int,
-        objective: Literal["minimum_variance", "utility"],
-        risk_aversion: float = 1.0,
-    ) -> None:
-        self._policy = policy
-        self._lookback = lookback
-        self._objective = objective
-        self._risk_aversion = risk_aversion
+    policy: str
+    lookback: int
+    objective: Literal["minimum_variance", "utility"]
+    risk_aversion: float = 1.0
 
     def __call__(self, panel: MarketPanel, bar: int) -> Array:
         """The weights (A,) of a decision at that bar."""
-        if bar < self._lookback:
+        if bar < self.lookback:
             return equal_weights(panel, bar)
-        returns = trailing_returns(panel, bar, self._lookback)
+        returns = trailing_returns(panel, bar, self.lookback)
         # Without a price the difference is NaN, and not above anything.
         known = _tradable(panel, bar) & (np.ptp(returns, axis=0) > _STILL)
         if known.sum() < 2:
@@ -89,18 +83,18 @@ class MeanRiskWeights:
         from skfolio.exceptions import NonPositiveVarianceError
         from skfolio.optimization import MeanRisk, ObjectiveFunction
 
-        least = self._objective == "minimum_variance"
+        least = self.objective == "minimum_variance"
         # In units of their spread: a solver's tolerances mean nothing for the tiny variances of short bars.
         spread = returns.std()
         model = MeanRisk(
             objective_function=ObjectiveFunction.MINIMIZE_RISK if least else ObjectiveFunction.MAXIMIZE_UTILITY,
-            risk_aversion=self._risk_aversion * spread,
+            risk_aversion=self.risk_aversion * spread,
         )
         try:
             found = model.fit(returns / spread).weights_
         except (SolverError, NonPositiveVarianceError, ValueError) as error:
             raise ComponentError(
-                f"policy {self._policy!r} at {when}",
+                f"policy {self.policy!r} at {when}",
                 f"no optimal weights were found for {returns.shape[1]} assets: {error}",
                 "Look at the prices before that date, or choose another lookback.",
             ) from error

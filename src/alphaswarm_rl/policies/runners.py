@@ -81,10 +81,8 @@ def _default_action(space: AnySpace) -> Array:
             raise ComponentError(
                 "policy 'constant'", f"the action space {space} has no middle: it is unbounded", "Give it an action."
             )
-        middle = (space.low.astype(np.float64) + space.high.astype(np.float64)) / 2
-        return np.array(middle, dtype=space.dtype)
-    start = getattr(space, "start", 0)
-    return np.array(np.broadcast_to(start, space.shape or ()), dtype=space.dtype)
+        return np.array((space.low.astype(np.float64) + space.high.astype(np.float64)) / 2, dtype=space.dtype)
+    return np.array(np.broadcast_to(getattr(space, "start", 0), space.shape or ()), dtype=space.dtype)
 
 
 class RandomRunner:

@@ -107,4 +107,4 @@ class NStepInfoReplayBuffer(ReplayBuffer):
 
         windows = NStepWindows(request.fields, request.num_envs, self.config.n_steps, self.config.gamma)
         storage = self.config.storage.build().build(replace(request, fields=windows.fields))
-        return NStepBuffer(windows, storage, request.num_envs)
+        return NStepBuffer(windows, storage)

@@ -24,13 +24,11 @@ class NStepBuffer:
     Args:
         windows: Makes the windows.
         storage: Keeps and draws them, by priority or not.
-        num_envs: How many environments.
     """
 
-    def __init__(self, windows: NStepWindows, storage: BuiltReplayBuffer, num_envs: int) -> None:
+    def __init__(self, windows: NStepWindows, storage: BuiltReplayBuffer) -> None:
         self._windows = windows
         self._storage = storage
-        self._num_envs = num_envs
         self.prioritized = storage.prioritized
 
     def __len__(self) -> int:
@@ -39,7 +37,7 @@ class NStepBuffer:
 
     def append(self, batch: Mapping[str, Array]) -> None:
         """Takes T steps of all environments in, arrays of shape (T, N, ...)."""
-        arrays = checked_batch(batch, self._windows.step_fields, (None, self._num_envs))
+        arrays = checked_batch(batch, self._windows.step_fields, (None, self._windows.num_envs))
         for t in range(len(arrays["reward"])):
             complete = self._windows.push({name: array[t] for name, array in arrays.items()})
             if len(complete["reward"]):
@@ -108,7 +106,7 @@ class NStepWindows:
                 f"replay field {DISCOUNT!r}", "windows of several steps make it themselves", "Leave it out."
             )
         self.step_fields = dict(fields)
-        self._n, self._num_envs = n_steps, num_envs
+        self._n, self.num_envs = n_steps, num_envs
         self._powers = gamma ** np.arange(n_steps + 1)
         last = {name for name in fields if name in _OF_THE_LAST or name.startswith("next_")}
         self._last = sorted(last)
@@ -131,7 +129,7 @@ class NStepWindows:
 
     def push(self, step: Mapping[str, Array]) -> dict[str, Array]:
         """Takes one step of all environments in, arrays (N, ...); gives the windows that it completes, oldest first."""
-        arrays = checked_batch(step, self.step_fields, (self._num_envs,))
+        arrays = checked_batch(step, self.step_fields, (self.num_envs,))
         row = self._row
         for name, kept in self._first.items():
             kept[row] = arrays[name]
@@ -160,13 +158,11 @@ class NStepWindows:
 
     def get_state(self) -> State:
         """The open windows."""
-        arrays = {f"first/{name}": kept.copy() for name, kept in self._first.items()}
-        arrays |= {name: kept.copy() for name, kept in self._own().items()}
-        return State(arrays, {"row": self._row})
+        return State({name: kept.copy() for name, kept in self._own().items()}, {"row": self._row})
 
     def set_state(self, state: State) -> None:
         """Continues from there."""
-        own = {**self._own(), **{f"first/{name}": kept for name, kept in self._first.items()}}
+        own = self._own()
         for name, kept in own.items():
             array = state.arrays.get(name)
             if array is None or array.shape != kept.shape or array.dtype != kept.dtype:
@@ -180,4 +176,5 @@ class NStepWindows:
         self._row = int(state.data["row"])
 
     def _own(self) -> dict[str, Array]:
-        return {"returns": self._returns, "lengths": self._lengths, "open": self._open}
+        first = {f"first/{name}": kept for name, kept in self._first.items()}
+        return {**first, "returns": self._returns, "lengths": self._lengths, "open": self._open}

@@ -102,7 +102,7 @@ class DdqnLearner(NativeLearner):
             fields["next_mask"] = ReplayBufferField((self._actions,), np.bool_)
         windows = NStepWindows(fields, n, self._config.n_steps, self._config.gamma)
         storage = ReplayBufferRequest(windows.fields, n, derived_seed(request.seed, "replay"))
-        return NStepBuffer(windows, self._config.replay.build().build(storage), n)
+        return NStepBuffer(windows, self._config.replay.build().build(storage))
 
     # Training.
 

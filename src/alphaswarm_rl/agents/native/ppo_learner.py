@@ -112,10 +112,6 @@ class PpoSettings:
         rate = self.learning_rate * (left if self.anneals_rate else 1.0)
         return rate, self.loss.clip_range * (left if self.anneals_clip else 1.0)
 
-    def is_too_far(self, approx_kl: float) -> bool:
-        """Whether an update that moved the policy so far stops."""
-        return self.target_kl is not None and approx_kl > _KL_SLACK * self.target_kl
-
 
 def build_learner(alias: str, config: PpoInhouse.Config | A2cInhouse.Config, request: AgentRequest) -> Learner:
     """The learner; where the environment is on a device, all of it is."""
@@ -263,7 +259,8 @@ class PpoLearner(NativeLearner):
             # By the mean over the pass: one minibatch says little. Only where it is limited, for reading it waits for
             # the device.
             if settings.target_kl is not None:
-                stopped = settings.is_too_far(float(totals[APPROX_KL] - before) / (updates - done))
+                moved = float(totals[APPROX_KL] - before) / (updates - done)
+                stopped = moved > _KL_SLACK * settings.target_kl
             if stopped:
                 break
         means = (totals / updates).tolist()

@@ -69,7 +69,7 @@ def _like(array: AnyArray, values: Array) -> AnyArray:
     return torch.as_tensor(values, dtype=array.dtype, device=array.device)
 
 
-class ObservationScale:
+class ObservationScale(RunningMoments):
     """Standardises observations. Its statistics change between rollouts alone: a rollout is seen by one measure.
 
     Args:
@@ -77,18 +77,18 @@ class ObservationScale:
     """
 
     def __init__(self, width: int) -> None:
-        self.moments = RunningMoments(np.zeros(width))
+        super().__init__(np.zeros(width))
         self._refresh()
 
     def begin(self, observations: Array) -> None:
         """Before anything is known, the size of the first observations is the measure."""
-        if self.moments.count == 0:
-            self.moments.variance = np.maximum(1.0, np.abs(observations).max(axis=0).astype(np.float64)) ** 2
+        if self.count == 0:
+            self.variance = np.maximum(1.0, np.abs(observations).max(axis=0).astype(np.float64)) ** 2
             self._refresh()
 
-    def update(self, observations: Array) -> None:
+    def update(self, samples: AnyArray) -> None:
         """Takes a rollout in, (n, width)."""
-        self.moments.update(observations)
+        super().update(samples)
         self._refresh()
 
     def __call__(self, observations: Array) -> Array:
@@ -97,18 +97,14 @@ class ObservationScale:
         scaled *= self._inverse
         return np.clip(scaled, -CLIP, CLIP, out=scaled)
 
-    def get_state(self) -> State:
-        """The moments."""
-        return self.moments.get_state()
-
     def set_state(self, state: State) -> None:
         """Continues from there."""
-        self.moments.set_state(state)
+        super().set_state(state)
         self._refresh()
 
     def _refresh(self) -> None:
-        self._mean = np.asarray(self.moments.mean, np.float32)
-        self._inverse = np.asarray(1.0 / self.moments.deviation, np.float32)
+        self._mean = np.asarray(self.mean, np.float32)
+        self._inverse = np.asarray(1.0 / self.deviation, np.float32)
 
 
 class RewardScale:

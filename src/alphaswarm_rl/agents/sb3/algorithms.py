@@ -70,9 +70,9 @@ class SB3Adapter(Agent):
 
     def build(self, request: AgentRequest) -> Learner:
         """The algorithm with its networks, for that environment."""
-        from alphaswarm_rl.agents.sb3.learner import build_learner
+        from alphaswarm_rl.agents.sb3.learner import SB3Learner
 
-        return build_learner(self, request)
+        return SB3Learner(self, request)
 
 
 def algorithms(base: type[SB3Adapter] = SB3Adapter) -> dict[str, type[SB3Adapter]]:

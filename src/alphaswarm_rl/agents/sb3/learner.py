@@ -18,7 +18,14 @@ from alphaswarm_rl.agents.sb3.ars import ResumableARS
 from alphaswarm_rl.agents.sb3.compatibility import check_compatibility
 from alphaswarm_rl.agents.sb3.generators import Generators, Stream
 from alphaswarm_rl.agents.sb3.model import build_model, find_device
-from alphaswarm_rl.agents.sb3.state import BufferToLoad, TensorsToLoad, end_trajectories, get_buffer, get_tensors, unfit
+from alphaswarm_rl.agents.sb3.state import (
+    buffer_to_load,
+    end_trajectories,
+    get_buffer,
+    get_tensors,
+    tensors_to_load,
+    unfit,
+)
 from alphaswarm_rl.agents.sb3.vec_env import as_sb3
 from alphaswarm_rl.core import seeding
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, State, TrainingHooks
@@ -34,12 +41,6 @@ _COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "explora
 _PARTS = {"algorithm", "num_envs", "counters", "optimisers", "generators", "action_space", "episodes"}
 
 
-def build_learner(agent: SB3Adapter, request: AgentRequest) -> SB3Learner:
-    """The learner of that agent; an environment it does not fit is an error."""
-    check_compatibility(agent, request)
-    return SB3Learner(agent, request)
-
-
 @dataclass(frozen=True)
 class _Mark:
     """The last whole state, as far as steps after it change the model: what a halt goes back to."""
@@ -52,6 +53,8 @@ class _Mark:
 
 class SB3Learner:
     """A Stable-Baselines3 model that trains under the runtime's hooks and says its whole state.
+
+    An environment that the agent does not fit is an error.
 
     A halt drops what was collected since the last boundary: an on-policy rollout that is not full was never learnt
     from. After a resume every episode starts fresh, which is why `resume` is "approximate".
@@ -66,6 +69,7 @@ class SB3Learner:
     observation: Batch | None = None
 
     def __init__(self, agent: SB3Adapter, request: AgentRequest) -> None:
+        check_compatibility(agent, request)
         self._alias = agent.rl_alias
         self._masked = agent.masked
         device = find_device(request.device)
@@ -122,8 +126,7 @@ class SB3Learner:
         without them it takes every action to be allowed. A deterministic prediction draws nothing.
         """
         extra = {"action_masks": masks} if self._masked else {}
-        scope = nullcontext() if deterministic else self._drawing_apart()
-        with scope:
+        with nullcontext() if deterministic else self._drawing_apart():
             return self._model.predict(observation, memory, episode_start, deterministic=deterministic, **extra)
 
     @contextmanager
@@ -161,26 +164,27 @@ class SB3Learner:
     def set_state(self, state: State) -> None:
         """Continues from there. A state of another number of environments is good for predictions only."""
         data = state.data
-        missing = _PARTS - data.keys()
-        if missing:
+        if missing := _PARTS - data.keys():
             raise unfit(f"it lacks {', '.join(sorted(missing))}")
         if data["algorithm"] != self._alias:
             raise unfit(f"it is of the agent {data['algorithm']!r}, not {self._alias!r}")
         if data["counters"].keys() != self._counters().keys():
             raise unfit("its counters are of another algorithm")
         foreign = data["num_envs"] != self._model.n_envs
-        tensors = TensorsToLoad(self._model, State(state.under("tensors"), dict(data["optimisers"])))
+        load_tensors = tensors_to_load(self._model, State(state.under("tensors"), dict(data["optimisers"])))
         generators = Generators.from_state(
             State(state.under("generators"), dict(data["generators"])), self._model.device
         )
-        replay = None
+        load_replay = None
         if self._replay_buffer is not None and not foreign:
-            replay = BufferToLoad(self._replay_buffer, State(state.under("replay"), dict(data.get("replay", {}))))
+            load_replay = buffer_to_load(
+                self._replay_buffer, State(state.under("replay"), dict(data.get("replay", {})))
+            )
 
         set_generator_state(self._model.action_space.np_random, data["action_space"])
-        tensors.load()
-        if replay is not None:
-            replay.load()
+        load_tensors()
+        if load_replay is not None:
+            load_replay()
         if isinstance(self._model, ResumableARS):
             # ARS moves a vector of weights of its own, and its policy follows.
             self._model.weights = torch.nn.utils.parameters_to_vector(self._model.policy.parameters()).detach()
@@ -245,9 +249,7 @@ class HooksCallback(BaseCallback):
     def __init__(self, hooks: TrainingHooks, mark: Callable[[], None]) -> None:
         super().__init__()
         self.halted = False
-        self._should_halt = hooks.should_halt
-        self._boundary = hooks.boundary
-        self._decided = hooks.decided
+        self._hooks = hooks
         self._mark = mark
         self._whole_at = 0
 
@@ -257,9 +259,8 @@ class HooksCallback(BaseCallback):
     def _on_step(self) -> bool:
         values = self.locals.get("values")
         if values is not None:  # on-policy algorithms know them, the others do not
-            self._decided(values, self.locals["log_probs"])
-        if self._should_halt():
-            self.halted = True
+            self._hooks.decided(values, self.locals["log_probs"])
+        self.halted |= self._hooks.should_halt()
         return not self.halted
 
     def _on_rollout_start(self) -> None:
@@ -270,7 +271,7 @@ class HooksCallback(BaseCallback):
         if self.model.num_timesteps != self._whole_at:
             self._whole_at = self.model.num_timesteps
             self._mark()
-            self._boundary(_take_metrics(self.model))
+            self._hooks.boundary(_take_metrics(self.model))
 
 
 def _take_metrics(model: BaseAlgorithm) -> dict[str, float]:

@@ -1,12 +1,12 @@
 """Weights, optimisers and replay buffer of a Stable-Baselines3 model as arrays and plain data, without a pickle.
 
-What is read from a checkpoint is checked against the model first (`TensorsToLoad`, `BufferToLoad`) and put into it by
-`load` afterwards, so that a state that does not fit changes nothing.
+What is read from a checkpoint is checked against the model first (`tensors_to_load`, `buffer_to_load`) and put
+into it afterwards, by the function that this gives, so that a state that does not fit changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,32 +61,30 @@ def _to_tensor(array: Array) -> torch.Tensor:
     return torch.from_numpy(np.array(array))
 
 
-class TensorsToLoad:
-    """Weights and optimisers read from a state and checked against a model; `load` then changes the model."""
+def tensors_to_load(model: BaseAlgorithm, state: State) -> Callable[[], None]:
+    """Weights and optimisers read from a state and checked against a model: what it gives then changes the model."""
+    names, loose = model._get_torch_save_params()
+    parts: dict[str, dict[str, Any]] = {}
+    known: set[str] = set()
+    for name in names:
+        part = recursive_getattr(model, name)
+        arrays = _below(state.arrays, name)
+        if isinstance(part, torch.optim.Optimizer):
+            parts[name] = _read_optimiser(name, part, arrays, state.data.get(name))
+        else:
+            parts[name] = _read_module(name, part, arrays)
+        known |= {f"{name}/{key}" for key in arrays}
+    tensors = {name: _read_loose(state.arrays, name, recursive_getattr(model, name)) for name in loose}
+    unknown = state.arrays.keys() - known - {f"tensor/{name}" for name in loose} | state.data.keys() - set(names)
+    if unknown:
+        raise unfit(f"it has parts that this agent has not, such as {min(unknown)!r}")
 
-    def __init__(self, model: BaseAlgorithm, state: State) -> None:
-        self._model = model
-        names, loose = model._get_torch_save_params()
-        self._parts: dict[str, dict[str, Any]] = {}
-        known: set[str] = set()
-        for name in names:
-            part = recursive_getattr(model, name)
-            arrays = _below(state.arrays, name)
-            if isinstance(part, torch.optim.Optimizer):
-                self._parts[name] = _read_optimiser(name, part, arrays, state.data.get(name))
-            else:
-                self._parts[name] = _read_module(name, part, arrays)
-            known |= {f"{name}/{key}" for key in arrays}
-        self._loose = {name: _read_loose(state.arrays, name, recursive_getattr(model, name)) for name in loose}
-        unknown = state.arrays.keys() - known - {f"tensor/{name}" for name in loose} | state.data.keys() - set(names)
-        if unknown:
-            raise unfit(f"it has parts that this agent has not, such as {min(unknown)!r}")
+    def load() -> None:
+        model.set_parameters(parts, exact_match=True, device=model.device)
+        for name, tensor in tensors.items():
+            recursive_getattr(model, name).data = tensor.to(model.device)
 
-    def load(self) -> None:
-        """Puts them into the model."""
-        self._model.set_parameters(self._parts, exact_match=True, device=self._model.device)
-        for name, tensor in self._loose.items():
-            recursive_getattr(self._model, name).data = tensor.to(self._model.device)
+    return load
 
 
 def _below(arrays: Mapping[str, Array], name: str) -> dict[str, Array]:
@@ -151,30 +149,26 @@ def get_buffer(buffer: ReplayBuffer) -> State:
     return State(arrays, {"position": int(buffer.pos), "full": bool(buffer.full)})
 
 
-class BufferToLoad:
-    """A replay buffer's content, checked against a buffer; `load` then fills it."""
+def buffer_to_load(buffer: ReplayBuffer, state: State) -> Callable[[], None]:
+    """A replay buffer's content, checked against a buffer: what it gives then fills the buffer."""
+    columns = _columns(buffer)
+    if columns.keys() != state.arrays.keys() or state.data.keys() != {"position", "full"}:
+        raise unfit("its replay buffer has other columns")
+    position, full = int(state.data["position"]), bool(state.data["full"])
+    rows = buffer.buffer_size if full else position
+    for name, column in columns.items():
+        shape = state.arrays[name].shape
+        if shape != (rows, *column.shape[1:]) or position >= buffer.buffer_size:
+            raise unfit(
+                f"the column {name!r} of its replay buffer has the shape {shape}, which does not fit {column.shape}"
+            )
 
-    def __init__(self, buffer: ReplayBuffer, state: State) -> None:
-        self._buffer = buffer
-        self._arrays = state.arrays
-        columns = _columns(buffer)
-        if columns.keys() != state.arrays.keys() or state.data.keys() != {"position", "full"}:
-            raise unfit("its replay buffer has other columns")
-        self._position, self._full = int(state.data["position"]), bool(state.data["full"])
-        self._rows = buffer.buffer_size if self._full else self._position
+    def load() -> None:
         for name, column in columns.items():
-            expected = (self._rows, *column.shape[1:])
-            if state.arrays[name].shape != expected or self._position >= buffer.buffer_size:
-                raise unfit(
-                    f"the column {name!r} of its replay buffer has the shape {state.arrays[name].shape}, "
-                    f"which does not fit {column.shape}"
-                )
+            column[:rows] = state.arrays[name]
+        buffer.pos, buffer.full = position, full
 
-    def load(self) -> None:
-        """Fills the buffer."""
-        for name, column in _columns(self._buffer).items():
-            column[: self._rows] = self._arrays[name]
-        self._buffer.pos, self._buffer.full = self._position, self._full
+    return load
 
 
 def end_trajectories(buffer: ReplayBuffer) -> None:

@@ -57,7 +57,8 @@ def assemble(backbone: Backbone, request: EncoderRequest) -> nn.Module:
     initialise(network, torch.Generator().manual_seed(request.seed))
     network.description = BackboneDescription(
         alias=backbone.rl_alias,
-        kwargs=_network_parameters(config),
+        # The parameters that are the network's own, not those that say how it is used.
+        kwargs={name: value for name, value in plain_fields(config).items() if name not in BackboneConfig.model_fields},
         features=request.features,
         length=request.length,
         features_dim=width,
@@ -67,11 +68,6 @@ def assemble(backbone: Backbone, request: EncoderRequest) -> nn.Module:
     if config.frozen:
         freeze(network)
     return network
-
-
-def _network_parameters(config: BackboneConfig) -> dict[str, Any]:
-    """The parameters that are the network's own, not those that say how it is used."""
-    return {name: value for name, value in plain_fields(config).items() if name not in BackboneConfig.model_fields}
 
 
 def freeze(module: nn.Module) -> None:
@@ -171,31 +167,23 @@ def _read(path: Path, sha256: str | None) -> tuple[BackboneDescription, dict[str
         content = path.read_bytes()
         found = hashlib.sha256(content).hexdigest()
         if sha256 is not None and found != sha256:
-            raise CheckpointError(
-                f"the weights {str(path)!r}",
-                f"their SHA-256 is {found}, not {sha256}",
-                "Use the file that was meant, or name its checksum.",
-            )
+            why = f"their SHA-256 is {found}, not {sha256}"
+            raise _unusable(path, why, "Use the file that was meant, or name its checksum.")
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         about = json.loads(header["__metadata__"][_KEY])
         version = about.pop("schema_version")
         if version != SCHEMA_VERSION:
-            raise CheckpointError(
-                f"the weights {str(path)!r}", f"they have schema version {version}", "Upgrade alphaswarm-rl."
-            )
+            raise _unusable(path, f"they have schema version {version}", "Upgrade alphaswarm-rl.")
         return BackboneDescription(**about), load(content)
     except OSError as error:
-        raise CheckpointError(
-            f"the weights {str(path)!r}",
-            f"they cannot be read: {error.strerror or error}",
-            "Name a file that save_backbone wrote, relative to the working directory.",
-        ) from error
+        remedy = "Name a file that save_backbone wrote, relative to the working directory."
+        raise _unusable(path, f"they cannot be read: {error.strerror or error}", remedy) from error
     except (ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise CheckpointError(
-            f"the weights {str(path)!r}",
-            f"they are no backbone: {error!r}",
-            "Name a file that save_backbone wrote.",
-        ) from error
+        raise _unusable(path, f"they are no backbone: {error!r}", "Name a file that save_backbone wrote.") from error
+
+
+def _unusable(path: Path, why: str, remedy: str) -> CheckpointError:
+    return CheckpointError(f"the weights {str(path)!r}", why, remedy)
 
 
 def _take(network: nn.Module, tensors: dict[str, Tensor], path: Path, *, needless: tuple[str, ...]) -> None:
@@ -204,9 +192,5 @@ def _take(network: nn.Module, tensors: dict[str, Tensor], path: Path, *, needles
     shapes = {name: tuple(tensor.shape) for name, tensor in needed.items()}
     if shapes != {name: tuple(tensor.shape) for name, tensor in own.items()}:
         odd = sorted({*own} ^ {*needed}) or [name for name in own if own[name].shape != needed[name].shape]
-        raise CheckpointError(
-            f"the weights {str(path)!r}",
-            f"they do not fit, beginning with {odd[0]!r}",
-            "Use weights of the same backbone.",
-        )
+        raise _unusable(path, f"they do not fit, beginning with {odd[0]!r}", "Use weights of the same backbone.")
     network.load_state_dict(needed)
