@@ -11,8 +11,8 @@ from alphaswarm_rl.advantage.functions import (
     episode_samples,
     gae,
     globally_normalized,
+    group_statistics,
     grpo,
-    reinforce_plus_plus,
     whitened,
 )
 from alphaswarm_rl.core.component import ComponentConfig
@@ -136,14 +136,12 @@ class ReinforcePlusPlusAdvantage(_CohortEstimator):
     def compute(self, rollout: RolloutRewards) -> Advantages:
         """The advantages; the baselines are the means of the cohorts."""
         c, samples = self.config, episode_samples(rollout)
-        advantages, cohort = reinforce_plus_plus(
-            *samples.judged, minus_baseline=c.minus_baseline, leave_one_out=c.leave_one_out
-        )
+        advantages, baselines = samples.rewards, None
+        if c.minus_baseline:
+            cohort = group_statistics(*samples.judged, leave_one_out=c.leave_one_out)
+            advantages, baselines = samples.rewards - cohort.baseline, samples.spread(cohort.baseline)
+            self.warn_of(cohort)
         spread = samples.spread(advantages)
-        if self.config.global_normalization:
+        if c.global_normalization:
             spread = globally_normalized(spread, rollout.valid)
-        extras = {"episodes": len(samples.rewards)}
-        if cohort is None:
-            return Advantages(spread, extras=extras)
-        self.warn_of(cohort)
-        return Advantages(spread, baselines=samples.spread(cohort.baseline), extras=extras)
+        return Advantages(spread, baselines=baselines, extras={"episodes": len(samples.rewards)})

@@ -118,19 +118,6 @@ def grpo(
     return advantages, cohort
 
 
-def reinforce_plus_plus(
-    rewards: AnyArray, groups: AnyArray, valid: AnyArray, *, minus_baseline: bool = True, leave_one_out: bool = True
-) -> tuple[AnyArray, GroupStatistics | None]:
-    """Each sample's reward, less its cohort's mean where `minus_baseline` says so, (M,).
-
-    To be spread over steps and normalised globally.
-    """
-    if not minus_baseline:
-        return rewards, None
-    cohort = group_statistics(rewards, groups, valid, leave_one_out=leave_one_out)
-    return rewards - cohort.baseline, cohort
-
-
 def _moments(x: AnyArray, valid: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
     """How many steps count, x less their mean, and the sum of their squared distances from it, in two passes."""
     xp = namespace(x)

@@ -154,7 +154,9 @@ class _Pair:
         if _accounts_differ(first, second):
             yield self._finding(self.plan.action, "portfolio_value", at)
             return
-        yield from self._compare_rewards(first["reward_terms"], second["reward_terms"], at)
+        for named in self.plan.terms:
+            if first["reward_terms"][named.name][0] != second["reward_terms"][named.name][0]:
+                yield self._finding(named.term, named.name, at, declared=named.term.training_only)
         reason, other = (infos.get("reason", [""])[0] for infos in (first, second))
         if reason != other:
             ending = next(part for part in self.plan.terminations if part.rl_alias == (other or reason))
@@ -174,11 +176,6 @@ class _Pair:
         for (part, first), (_, second) in zip(_decided(self.true, action), _decided(self.other, action), strict=True):
             if not np.array_equal(first, second, equal_nan=True):
                 yield part
-
-    def _compare_rewards(self, first: dict[str, Array], second: dict[str, Array], at: int) -> Iterator[Finding]:
-        for named in self.plan.terms:
-            if first[named.name][0] != second[named.name][0]:
-                yield self._finding(named.term, named.name, at, declared=named.term.training_only)
 
     def _finding(self, part: SmallComponent, column: str, at: int, *, declared: bool = False) -> Finding:
         stamp = str(self.plan.panel.timestamps[at])
@@ -239,8 +236,7 @@ def _changed_features(alias: str, panel: MarketPanel, other: MarketPanel, bar: i
     for name, first, second in (*own, *market):
         rows = np.flatnonzero((first != second).any(axis=1))
         if len(rows):
-            declared = name in panel.training_only_features
-            yield Finding("data_pipeline", alias, name, int(rows[0]), str(panel.timestamps[rows[0]]), declared=declared)
+            yield _feature_finding(alias, panel, name, int(rows[0]), "changes with the future")
 
 
 def _knowing_features(alias: str, panel: MarketPanel) -> Iterator[Finding]:
@@ -253,12 +249,13 @@ def _knowing_features(alias: str, panel: MarketPanel) -> Iterator[Finding]:
         for asset in range(panel.num_assets):
             keep = counted[:, asset] & np.isfinite(ahead[:, asset])
             if keep.sum() >= _FEWEST_BARS and abs(_correlation(values[keep, asset], ahead[keep, asset])) >= _SUSPICIOUS:
-                declared = name in panel.training_only_features
-                yield Finding(
-                    "data_pipeline", alias, name, panel.warmup, str(panel.timestamps[panel.warmup]),
-                    how="tracks the next return", declared=declared,
-                )  # fmt: skip
+                yield _feature_finding(alias, panel, name, panel.warmup, "tracks the next return")
                 break
+
+
+def _feature_finding(alias: str, panel: MarketPanel, name: str, bar: int, how: How) -> Finding:
+    declared = name in panel.training_only_features
+    return Finding("data_pipeline", alias, name, bar, str(panel.timestamps[bar]), how, declared)
 
 
 def _correlation(first: Array, second: Array) -> float:
