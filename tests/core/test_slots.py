@@ -35,8 +35,7 @@ def test_environments_take_nothing_else():
         assert cls.takes <= slots.TRADING, cls.rl_alias
         if issubclass(cls, TradingComponent):
             assert cls.takes == slots.TRADING
-            replaceable = {slot for own in cls.parameters_of.values() for slot in own}
-            assert replaceable <= {slot.name for slot in slots.PARTS}
+            assert set(cls.parameters_of) <= {slot.name for slot in slots.PARTS}
 
 
 def test_a_trading_environment_has_a_part_of_its_own_for_each_slot():

@@ -7,11 +7,16 @@ import pytest
 
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.lake.delivery import deliver_all
-from alphaswarm_rl.lake.snapshots import read_snapshot, snapshots
+from alphaswarm_rl.lake.snapshots import read_rows, snapshots
 from alphaswarm_rl.lake.tables import arrow_schema
 from tests.lake.rows import RUN, rows, spool
 
 BARS = "market.bars"
+
+
+def read_snapshot(lake, name, **choice):
+    """The rows alone."""
+    return read_rows(lake, name, **choice)[0]
 
 
 @pytest.fixture

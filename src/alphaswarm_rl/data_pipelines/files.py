@@ -6,62 +6,48 @@ import abc
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
-from alphaswarm_rl.data_pipelines.source import TableConfig, panel_of_table, series_of_table
+from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from alphaswarm_rl.core.contracts import DataRequest
-    from alphaswarm_rl.core.types import Array
-    from alphaswarm_rl.market.panel import MarketPanel
 
 
 class FileConfig(TableConfig):
     """Parameters of a pipeline over a file."""
 
+    bars_field = "path"
+    vix_field = "vix_path"
+
     path: str = Field(min_length=1, description="The file, relative to the data folder.")
     vix_path: str | None = Field(None, description="File with the columns date and close for the market feature vix.")
 
-    @model_validator(mode="after")
-    def _vix_is_used(self) -> FileConfig:
-        if (self.vix_path is not None) != ("vix" in self.market_features):
-            raise ValueError("vix_path and the market feature vix go together: give both or none")
-        return self
 
-
-class FilePipeline(PanelPipeline):
+class FilePipeline(TablePipeline):
     """Bars from a file below the data folder; the base of those that read one."""
+
+    rl_category = "files"
+
+    class Config(FileConfig):
+        """Parameters of a file."""
 
     @abc.abstractmethod
     def read(self, file: Path) -> pd.DataFrame:
         """The table of a file."""
 
-    def load(self, request: DataRequest) -> MarketPanel:
-        """All bars of the file."""
-        return panel_of_table(self.read(existing_file(request.root, self.config.path)), self.config)
-
-    def load_vix(self, request: DataRequest) -> tuple[Array, Array]:
-        """The series of `vix_path`."""
-        return series_of_table(self.read(existing_file(request.root, self.config.vix_path)))
-
-    def load_fundamentals(self, request: DataRequest) -> pd.DataFrame | None:
-        """The table of the file `fundamentals`."""
-        path = self.config.fundamentals
-        return None if path is None else self.read(existing_file(request.root, path))
+    def table(self, name: str, request: DataRequest) -> pd.DataFrame:
+        """The table of the file at that path."""
+        return self.read(existing_file(request.root, name))
 
 
 class CsvPipeline(FilePipeline):
     """Bars from a CSV file, one row per bar and asset, or closes with one column per asset."""
 
     rl_alias = "csv"
-    rl_category = "files"
-
-    class Config(FileConfig):
-        """Parameters of a CSV file."""
 
     def read(self, file: Path) -> pd.DataFrame:
         """The table of a CSV file."""
@@ -74,10 +60,6 @@ class ParquetPipeline(FilePipeline):
     """Bars from a Parquet file, one row per bar and asset, or closes with one column per asset."""
 
     rl_alias = "parquet"
-    rl_category = "files"
-
-    class Config(FileConfig):
-        """Parameters of a Parquet file."""
 
     def read(self, file: Path) -> pd.DataFrame:
         """The table of a Parquet file."""

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.data_pipelines.pipeline import DateText, PanelPipeline
-from alphaswarm_rl.data_pipelines.source import TableConfig, panel_of_table, series_of_table
+from alphaswarm_rl.data_pipelines.pipeline import DateText
+from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline, panel_of_table
 from alphaswarm_rl.market.panel_columns import SPELLINGS, canonical
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from alphaswarm_rl.core.contracts import DataRequest
-    from alphaswarm_rl.core.types import Array
     from alphaswarm_rl.market.panel import MarketPanel
 
 
@@ -52,6 +51,9 @@ class PinConfig(ComponentConfig):
 class LakeConfig(TableConfig, PinConfig):
     """Parameters of a pipeline over a table of the lake."""
 
+    bars_field = "table"
+    vix_field = "vix_table"
+
     table: TableName = Field(description="The table of bars, as namespace.name.")
     columns: dict[str, str] | None = Field(
         None,
@@ -78,20 +80,17 @@ class LakeConfig(TableConfig, PinConfig):
         return self
 
     @model_validator(mode="after")
-    def _vix_is_used(self) -> LakeConfig:
-        if (self.vix_table is not None) != ("vix" in self.market_features):
-            raise ValueError("vix_table and the market feature vix go together: give both or none")
-        return self
-
-    @model_validator(mode="after")
     def _one_snapshot_is_of_one_table(self) -> LakeConfig:
         if self.snapshot_id is not None and (self.vix_table is not None or self.fundamentals is not None):
             raise ValueError("a snapshot_id is of one table: pin several tables by as_of")
         return self
 
 
-class LakePipeline(PanelPipeline):
+class LakePipeline(TablePipeline):
     """Bars from a table of the lake; the base of those that are."""
+
+    rl_category = "lake"
+    rl_source = "pyiceberg"
 
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars of the snapshot."""
@@ -106,14 +105,9 @@ class LakePipeline(PanelPipeline):
             rows = pa.table({name: rows[source] for name, source in sources.items()})
         return panel_of_table(_frame(_in_order(rows, config.layout)), config)
 
-    def load_vix(self, request: DataRequest) -> tuple[Array, Array]:
-        """The series of `vix_table`."""
-        return series_of_table(_frame(read_rows(request, self.config.vix_table, self.config)))
-
-    def load_fundamentals(self, request: DataRequest) -> pd.DataFrame | None:
-        """The table `fundamentals`."""
-        name = self.config.fundamentals
-        return None if name is None else _frame(read_rows(request, name, self.config))
+    def table(self, name: str, request: DataRequest) -> pd.DataFrame:
+        """The table of that name."""
+        return _frame(read_rows(request, name, self.config))
 
 
 class IcebergPipeline(LakePipeline):
@@ -124,8 +118,6 @@ class IcebergPipeline(LakePipeline):
     """
 
     rl_alias = "iceberg"
-    rl_category = "lake"
-    rl_source = "pyiceberg"
 
     class Config(LakeConfig):
         """Parameters of a table."""
@@ -139,8 +131,6 @@ class DeterministicMedallionReplay(LakePipeline):
     """
 
     rl_alias = "medallion_replay"
-    rl_category = "lake"
-    rl_source = "pyiceberg"
 
     class Config(LakeConfig):
         """Parameters of a pinned table."""

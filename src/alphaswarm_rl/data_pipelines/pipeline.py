@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from alphaswarm_rl.core.component import ComponentConfig
@@ -54,15 +54,15 @@ class PipelineConfig(ComponentConfig):
         None, gt=0, description="Bars in a year; null: judged by their distance and the weekdays that trade."
     )
 
-    @field_validator("features")
+    @field_validator("features", "market_features")
     @classmethod
-    def _known_features(cls, value: list[str]) -> list[str]:
-        return _checked(check_features, value)
-
-    @field_validator("market_features")
-    @classmethod
-    def _known_market_features(cls, value: list[str]) -> list[str]:
-        return _checked(check_market_features, value)
+    def _known_features(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        check = check_features if info.field_name == "features" else check_market_features
+        try:
+            check(value)
+        except DataError as error:
+            raise PydanticCustomError("feature", "{text}", {"text": str(error).rstrip(".")}) from error
+        return value
 
 
 class PanelPipeline(DataPipeline):
@@ -119,14 +119,6 @@ class PanelPipeline(DataPipeline):
         from alphaswarm_rl.data_pipelines.scaling import apply_scaler
 
         return apply_scaler(panel, state)
-
-
-def _checked(check: Callable[[Sequence[str]], None], names: list[str]) -> list[str]:
-    try:
-        check(names)
-    except DataError as error:
-        raise PydanticCustomError("feature", "{text}", {"text": str(error).rstrip(".")}) from error
-    return names
 
 
 def _assets_of(symbols: Sequence[str], assets: Sequence[str]) -> list[str]:

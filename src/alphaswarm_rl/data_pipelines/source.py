@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.data_pipelines.pipeline import PipelineConfig
+from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from alphaswarm_rl.core.contracts import DataRequest
     from alphaswarm_rl.core.types import Array
     from alphaswarm_rl.market.panel import MarketPanel, PanelOptions
 
 
 class TableConfig(PipelineConfig):
-    """Parameters of a pipeline over a table of bars."""
+    """Parameters of a pipeline over a table of bars; a subclass says which two name the bars and the VIX."""
+
+    bars_field: ClassVar[str]
+    vix_field: ClassVar[str]
 
     layout: Literal["long", "wide"] = Field(
         "long", description="long: one row per bar and asset; wide: one row per moment, one column of closes per asset."
@@ -49,6 +54,33 @@ class TableConfig(PipelineConfig):
         if (self.fundamentals is None) != (not self.fundamental_fields):
             raise ValueError("fundamentals and fundamental_fields go together: give both or none")
         return self
+
+    @model_validator(mode="after")
+    def _vix_is_used(self) -> TableConfig:
+        if (getattr(self, self.vix_field) is not None) != ("vix" in self.market_features):
+            raise ValueError(f"{self.vix_field} and the market feature vix go together: give both or none")
+        return self
+
+
+class TablePipeline(PanelPipeline):
+    """Bars from a table; the base of those that differ in where their tables are."""
+
+    @abc.abstractmethod
+    def table(self, name: str, request: DataRequest) -> pd.DataFrame:
+        """The table that a parameter names."""
+
+    def load(self, request: DataRequest) -> MarketPanel:
+        """All bars of the table."""
+        return panel_of_table(self.table(getattr(self.config, self.config.bars_field), request), self.config)
+
+    def load_vix(self, request: DataRequest) -> tuple[Array, Array]:
+        """The series of the VIX."""
+        return series_of_table(self.table(getattr(self.config, self.config.vix_field), request))
+
+    def load_fundamentals(self, request: DataRequest) -> pd.DataFrame | None:
+        """The table `fundamentals`."""
+        name = self.config.fundamentals
+        return None if name is None else self.table(name, request)
 
 
 def panel_of_table(frame: pd.DataFrame, config: TableConfig) -> MarketPanel:

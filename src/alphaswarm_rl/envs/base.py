@@ -22,18 +22,8 @@ from alphaswarm_rl.envs.episodes import (
 )
 
 
-class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
-    """Many environments stepped together, with SAME_STEP autoreset, seeded episodes, and a state that can be saved.
-
-    A subclass holds arrays with one row per environment and writes:
-
-    - `begin(rows, draws)`: puts these environments at the start of an episode;
-    - `advance(actions)`: one step of all, giving rewards, terminated, truncated and infos;
-    - `observe(rows)`: a new array of what these environments show;
-    - `arrays()`: the arrays that are its whole state, by name; they are saved and restored in place.
-
-    All randomness comes from `draws`: numbers in [0, 1) that depend on seed, environment and episode alone, so that an
-    environment is the same alone and among thousands.
+class SeededEnv(VectorEnv[Array, Array, Array]):
+    """What batched environments of our own begin with: their spaces, and episodes that are numbered and seeded.
 
     Args:
         request: How many, with which seed.
@@ -57,6 +47,36 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
         self._episodes = Episodes(request, count=draws)
         self._all = np.arange(self.num_envs)
 
+    @property
+    def episode_numbers(self) -> Array:
+        """The current episode of each environment; -1 before the first reset."""
+        return self._episodes.numbers.copy()
+
+    def render(self) -> NoReturn:
+        """Not offered."""
+        refuse_picture()
+
+
+class BaseRLEnv(SeededEnv, abc.ABC):
+    """Many environments stepped together, with SAME_STEP autoreset, seeded episodes, and a state that can be saved.
+
+    A subclass holds arrays with one row per environment and writes:
+
+    - `begin(rows, draws)`: puts these environments at the start of an episode;
+    - `advance(actions)`: one step of all, giving rewards, terminated, truncated and infos;
+    - `observe(rows)`: a new array of what these environments show;
+    - `arrays()`: the arrays that are its whole state, by name; they are saved and restored in place.
+
+    All randomness comes from `draws`: numbers in [0, 1) that depend on seed, environment and episode alone, so that an
+    environment is the same alone and among thousands.
+
+    Args:
+        request: How many, with which seed.
+        observation_space: Of one environment.
+        action_space: Of one environment.
+        draws: Random numbers that an episode starts from.
+    """
+
     @abc.abstractmethod
     def begin(self, rows: Array, draws: Array) -> None:
         """Puts these environments at the start of an episode, from its random numbers (len(rows), draws)."""
@@ -72,11 +92,6 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
     @abc.abstractmethod
     def arrays(self) -> dict[str, Array]:
         """The arrays that are the whole state, by name."""
-
-    @property
-    def episode_numbers(self) -> Array:
-        """The current episode of each environment; -1 before the first reset."""
-        return self._episodes.numbers.copy()
 
     def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Array, dict[str, Any]]:
         """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
@@ -98,10 +113,6 @@ class BaseRLEnv(VectorEnv[Array, Array, Array], abc.ABC):
             self.begin(rows, self._episodes.advance(rows))
             observations[rows] = self.observe(rows)
         return observations, rewards, terminated, truncated, infos
-
-    def render(self) -> NoReturn:
-        """Not offered."""
-        refuse_picture()
 
     def identity(self) -> JsonObject:
         """What a state of another environment would differ in, as plain data: it is refused then."""

@@ -9,14 +9,13 @@ from typing import Any, NoReturn
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.envs.anytrading import Bars
-from alphaswarm_rl.envs.episodes import Episodes, checked_request, matching
+from alphaswarm_rl.envs.base import SeededEnv
+from alphaswarm_rl.envs.episodes import checked_pair, matching, refuse_options
 
 _BOUND = 1e10
 _PIPS = 10_000
@@ -69,7 +68,7 @@ def stocks_account(bid_fee: float, ask_fee: float) -> Account:
     return Account(reward, profit, settles=1)
 
 
-class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
+class BatchedAnyTrading(SeededEnv):
     """Many accounts on the same bars.
 
     Episodes all begin on the same bar, end on the same bar and have nothing random, so that the whole batch is always
@@ -85,15 +84,9 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
     """
 
     def __init__(self, request: EnvRequest, bars: Bars, account: Account) -> None:
-        if request.render:
-            _refuse_to_render()
-        self.num_envs = checked_request(request).num_envs
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
         self._width = _FEATURES * bars.window_size
-        self.single_observation_space = Box(-_BOUND, _BOUND, (self._width,), np.float32)
-        self.single_action_space = Discrete(2)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        space = Box(-_BOUND, _BOUND, (self._width,), np.float32)
+        super().__init__(request, observation_space=space, action_space=Discrete(2))
         closes = bars.frame["Close"].to_numpy(np.float64)[bars.first - bars.window_size : bars.end]
         # Rows of one number: NumPy works with small arrays faster than with its scalars.
         self._prices = closes.astype(np.float32)[:, None]
@@ -101,7 +94,6 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
         self._signal = np.column_stack((closes, np.diff(closes, prepend=closes[0]))).astype(np.float32).reshape(-1)
         self._first, self._last = bars.window_size, len(closes) - 1
         self._account = account
-        self._episodes = Episodes(request, count=1)
         self._tick = self._first
         self._position: Array
         self._traded: Array
@@ -109,15 +101,9 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
         self._reward: Array
         self._begin()
 
-    @property
-    def episode_numbers(self) -> Array:
-        """The current episode of each environment."""
-        return self._episodes.numbers.copy()
-
     def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Array, dict[str, Any]]:
         """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
-        if options:
-            raise EnvError(f"reset options {sorted(options)}", "anytrading takes none", "Leave options out.")
+        refuse_options(options, "anytrading")
         self._episodes.restart(seed)
         self._begin()
         return self._observe(), self._infos()
@@ -126,7 +112,8 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
         """Sells or buys at the next bar's close; ended episodes are followed at once by their next."""
         if self._episodes.numbers[0] < 0:
             raise ResetNeeded("Cannot call step() before calling reset()")
-        target = self._checked(actions)
+        # The positions that the actions ask for are the actions themselves.
+        target = checked_pair(actions, self.num_envs, "anytrading", "0 (sell) or 1 (buy)").astype(np.float32)
         account, position, traded = self._account, self._position, self._traded
         self._tick += 1
         price = self._prices[self._tick]
@@ -146,7 +133,7 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
         observations = self._observe()
         if ended:
             infos["final_obs"], infos["_final_obs"] = observations, np.ones(self.num_envs, np.bool_)
-            self._episodes.advance(np.arange(self.num_envs))
+            self._episodes.advance(self._all)
             self._begin()
             observations = self._observe()
         terminated = np.zeros(self.num_envs, np.bool_)
@@ -155,7 +142,11 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
 
     def render(self) -> NoReturn:
         """Not offered."""
-        _refuse_to_render()
+        raise EnvError(
+            "anytrading's picture",
+            "the batched environment draws none",
+            "Use {class: gymnasium, kwargs: {id: stocks-v0}} or forex-v0.",
+        )
 
     def get_state(self) -> State:
         """The bar, the accounts, episode numbers and seed: everything."""
@@ -199,26 +190,3 @@ class BatchedAnyTrading(VectorEnv[Array, Array, Array]):
             "total_reward": self._reward.astype(np.float64),
             "position": self._position.astype(np.int64),
         }
-
-    def _checked(self, actions: Array) -> Array:
-        """The positions that the actions ask for, which are the actions themselves."""
-        actions = np.asarray(actions)
-        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
-            raise EnvError(
-                f"actions of shape {actions.shape} and type {actions.dtype}",
-                f"anytrading takes {self.num_envs} whole numbers",
-                "Give 0 (sell) or 1 (buy) per environment.",
-            )
-        # Halved, 0 and 1 alone are 0.
-        if np.count_nonzero(actions >> 1):
-            wrong = actions[(actions != 0) & (actions != 1)][0]
-            raise EnvError(f"action {wrong}", "anytrading has two actions", "Give 0 (sell) or 1 (buy).")
-        return actions.astype(np.float32)
-
-
-def _refuse_to_render() -> NoReturn:
-    raise EnvError(
-        "anytrading's picture",
-        "the batched environment draws none",
-        "Use {class: gymnasium, kwargs: {id: stocks-v0}} or forex-v0.",
-    )

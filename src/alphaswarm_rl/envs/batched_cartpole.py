@@ -8,13 +8,12 @@ from typing import Any, NoReturn
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import Array, JsonObject
-from alphaswarm_rl.envs.episodes import Episodes, checked_request, matching, refuse_window
+from alphaswarm_rl.envs.base import SeededEnv
+from alphaswarm_rl.envs.episodes import checked_pair, matching, refuse_options, refuse_window
 from alphaswarm_rl.envs.truth.task import Solution
 
 # Constants and the order of operations are Gymnasium's, so that every bit agrees.
@@ -35,7 +34,7 @@ _WEIGHTS = np.array([0.1, 0.3, 2.0, 1.0])
 _PLAYED = 10_000
 
 
-class BatchedCartPole(VectorEnv[Array, Array, Array]):
+class BatchedCartPole(SeededEnv):
     """Many cart poles in one array.
 
     Episode e of environment i starts from numbers that depend on the seed and `episode_key` alone.
@@ -43,30 +42,17 @@ class BatchedCartPole(VectorEnv[Array, Array, Array]):
 
     def __init__(self, request: EnvRequest, *, max_episode_steps: int = 500) -> None:
         refuse_window("cartpole", request.window)
-        if request.render:
-            _refuse_to_render()
-        self.num_envs = checked_request(request).num_envs
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
         high = np.array([_X_LIMIT * 2, np.inf, _THETA_LIMIT * 2, np.inf], np.float32)
-        self.single_observation_space = Box(-high, high, dtype=np.float32)
-        self.single_action_space = Discrete(2)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        space = Box(-high, high, dtype=np.float32)
+        super().__init__(request, observation_space=space, action_space=Discrete(2), draws=4)
         self._max_episode_steps = max_episode_steps
-        self._episodes = Episodes(request, count=4)
         # One row per variable: each is contiguous, as NumPy's sine wants it.
         self._physics = np.zeros((4, self.num_envs))
         self._steps = np.zeros(self.num_envs, np.int64)
 
-    @property
-    def episode_numbers(self) -> Array:
-        """The current episode of each environment."""
-        return self._episodes.numbers.copy()
-
     def reset(self, *, seed: int | None = None, options: JsonObject | None = None) -> tuple[Array, dict[str, Any]]:
         """Starts each environment's next episode; a seed replaces the request's and starts again from episode 0."""
-        if options:
-            raise EnvError(f"reset options {sorted(options)}", "cartpole takes none", "Leave options out.")
+        refuse_options(options, "cartpole")
         self._physics[:] = _start(self._episodes.restart(seed))
         self._steps[:] = 0
         return self._observe(), {}
@@ -77,7 +63,8 @@ class BatchedCartPole(VectorEnv[Array, Array, Array]):
             raise ResetNeeded("Cannot call step() before calling reset()")
         x, x_dot, theta, theta_dot = self._physics
         cos, sin = np.cos(theta), np.sin(theta)
-        temp = (self._forces(actions) + _POLE_MASS_LENGTH * np.square(theta_dot) * sin) / _TOTAL_MASS
+        forces = _FORCES[checked_pair(actions, self.num_envs, "cartpole", "0 (left) or 1 (right)")]
+        temp = (forces + _POLE_MASS_LENGTH * np.square(theta_dot) * sin) / _TOTAL_MASS
         theta_acc = (_GRAVITY * sin - cos * temp) / (
             _HALF_LENGTH * (4.0 / 3.0 - _POLE_MASS * np.square(cos) / _TOTAL_MASS)
         )
@@ -102,7 +89,11 @@ class BatchedCartPole(VectorEnv[Array, Array, Array]):
 
     def render(self) -> NoReturn:
         """Not offered."""
-        _refuse_to_render()
+        raise EnvError(
+            "cartpole's picture",
+            "the batched environment draws none",
+            "Use {class: gymnasium, kwargs: {id: CartPole-v1}}.",
+        )
 
     def get_state(self) -> State:
         """Physics, step counters, episode numbers and seed: everything."""
@@ -120,31 +111,10 @@ class BatchedCartPole(VectorEnv[Array, Array, Array]):
     def _observe(self) -> Array:
         return np.array(self._physics.T, dtype=np.float32, order="C")
 
-    def _forces(self, actions: Array) -> Array:
-        actions = np.asarray(actions)
-        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
-            raise EnvError(
-                f"actions of shape {actions.shape} and type {actions.dtype}",
-                f"cartpole takes {self.num_envs} whole numbers",
-                "Give 0 (left) or 1 (right) per environment.",
-            )
-        # Halved, 0 and 1 alone are 0; a negative index would otherwise count from the end.
-        if (actions >> 1).any():
-            wrong = actions[(actions != 0) & (actions != 1)][0]
-            raise EnvError(f"action {wrong}", "cartpole has two actions", "Give 0 (left) or 1 (right).")
-        forces: Array = _FORCES[actions]
-        return forces
-
 
 def _start(numbers: Array) -> Array:
     """Initial physics, one column per environment."""
     return (_START_LOW + (_START_HIGH - _START_LOW) * numbers).T
-
-
-def _refuse_to_render() -> NoReturn:
-    raise EnvError(
-        "cartpole's picture", "the batched environment draws none", "Use {class: gymnasium, kwargs: {id: CartPole-v1}}."
-    )
 
 
 def cartpole_solution(horizon: int) -> Solution:

@@ -19,11 +19,7 @@ class CashPenaltyTrading(TradingComponent):
 
     rl_alias = "cash_penalty"
     rl_short_names = ("StockTradingEnvCashpenalty",)
-    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
-        "hmax": ("action",),
-        "whole": ("action",),
-        "cash_fraction": ("reward",),
-    }
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {"action": ("hmax", "whole"), "reward": ("cash_fraction",)}
 
     class Config(TradingConfig):
         """Parameters of trading with a cash penalty."""

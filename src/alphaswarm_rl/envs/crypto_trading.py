@@ -20,9 +20,9 @@ class CryptoTrading(TradingComponent):
     rl_alias = "crypto_trading"
     rl_short_names = ("CryptoEnv", "FinRLCryptoEnv")
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
-        "hmax": ("action",),
-        "lookback": ("observation",),
-        "reward_scaling": ("reward",),
+        "action": ("hmax",),
+        "observation": ("lookback",),
+        "reward": ("reward_scaling",),
     }
 
     class Config(TradingConfig):

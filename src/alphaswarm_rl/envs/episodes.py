@@ -99,10 +99,26 @@ def checked_request(request: EnvRequest) -> EnvRequest:
     return request
 
 
-def refuse_options(options: Mapping[str, object] | None) -> None:
+def checked_pair(actions: object, num_envs: int, env: str, words: str) -> Array:
+    """Actions of an environment that has two, 0 and 1; `words` says what they mean."""
+    array = np.asarray(actions)
+    if array.shape != (num_envs,) or array.dtype.kind not in "iu":
+        raise EnvError(
+            f"actions of shape {array.shape} and type {array.dtype}",
+            f"{env} takes {num_envs} whole numbers",
+            f"Give {words} per environment.",
+        )
+    # Halved, 0 and 1 alone are 0; a negative index would otherwise count from the end.
+    if np.count_nonzero(array >> 1):
+        wrong = array[(array != 0) & (array != 1)][0]
+        raise EnvError(f"action {wrong}", f"{env} has two actions", f"Give {words}.")
+    return array
+
+
+def refuse_options(options: Mapping[str, object] | None, env: str = "this environment") -> None:
     """Refuses options of a reset, which no environment here takes."""
     if options:
-        raise EnvError(f"reset options {sorted(options)}", "this environment takes none", "Leave options out.")
+        raise EnvError(f"reset options {sorted(options)}", f"{env} takes none", "Leave options out.")
 
 
 def refuse_picture() -> NoReturn:

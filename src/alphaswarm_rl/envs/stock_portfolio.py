@@ -20,9 +20,7 @@ class StockPortfolio(TradingComponent):
 
     rl_alias = "stock_portfolio"
     rl_short_names = ("StockPortfolioEnv", "FinRLPortfolioCovEnv")
-    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
-        "lookback": ("observation",),
-    }
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {"observation": ("lookback",)}
 
     class Config(TradingConfig):
         """Parameters of portfolio allocation."""

@@ -22,10 +22,7 @@ class StockTrading(TradingComponent):
 
     rl_alias = "stock_trading"
     rl_short_names = ("FinRLStockTradingEnv", "StockTradingEnv")
-    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
-        "hmax": ("action",),
-        "reward_scaling": ("reward",),
-    }
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {"action": ("hmax",), "reward": ("reward_scaling",)}
 
     class Config(TradingConfig):
         """Parameters of stock trading."""

@@ -20,10 +20,8 @@ class StopLossTrading(TradingComponent):
     rl_alias = "stop_loss"
     rl_short_names = ("StockTradingEnvStopLoss",)
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
-        "hmax": ("action",),
-        "whole": ("action",),
-        "stop": ("action", "reward"),
-        "profit_loss_ratio": ("reward",),
+        "action": ("hmax", "whole", "stop"),
+        "reward": ("stop", "profit_loss_ratio"),
     }
 
     class Config(TradingConfig):

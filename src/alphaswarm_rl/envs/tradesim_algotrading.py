@@ -19,12 +19,9 @@ class TradeSimAlgoTrading(TradingComponent):
 
     rl_alias = "tradesim_algotrading"
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
-        "asset": ("action",),
-        "max_volume": ("action",),
-        "lot": ("action",),
-        "backward_num_day": ("observation",),
-        "forward_num_day": ("reward",),
-        "future_weights": ("reward",),
+        "action": ("asset", "max_volume", "lot"),
+        "observation": ("backward_num_day",),
+        "reward": ("forward_num_day", "future_weights"),
     }
 
     class Config(TradingConfig):

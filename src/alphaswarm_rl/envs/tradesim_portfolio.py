@@ -17,10 +17,7 @@ class TradeSimPortfolio(TradingComponent):
     """
 
     rl_alias = "tradesim_portfolio"
-    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {
-        "time_steps": ("observation",),
-        "bound": ("action",),
-    }
+    parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {"observation": ("time_steps",), "action": ("bound",)}
 
     class Config(TradingConfig):
         """Parameters of portfolio management."""

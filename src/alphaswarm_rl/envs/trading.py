@@ -89,7 +89,7 @@ class TradingComponent(EnvComponent):
     rl_category = "trading"
     rl_tags = ("native", "exact-resume", "market")
     takes = slots.TRADING
-    #: Its parameters that mean something in default parts alone, and in which.
+    #: By slot, its parameters that mean something in default parts alone.
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {}
     Config: type[TradingConfig] = TradingConfig  # type: ignore[assignment]
 

@@ -220,7 +220,9 @@ def plan_of(component: TradingComponent, request: EnvRequest) -> TradingPlan:
 def _refuse_unused(component: TradingComponent, request: EnvRequest) -> None:
     """Refuses parameters of parts that were replaced: they would change nothing."""
     fields = type(component.config).model_fields
-    for name, own in component.parameters_of.items():
+    by_slot = component.parameters_of
+    for name in dict.fromkeys(name for names in by_slot.values() for name in names):
+        own = [slot for slot, names in by_slot.items() if name in names]
         changed = getattr(component.config, name) != fields[name].default
         if changed and all(request.parts.get(slot) for slot in own):
             raise EnvError(

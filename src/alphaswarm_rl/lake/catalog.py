@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ from alphaswarm_rl.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
-    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile, ManifestFile, PartitionFieldSummary
     from pyiceberg.table import Table
 
@@ -285,7 +284,10 @@ def files_of(table: Table, run_id: str | None = None) -> list[LakeFile]:
         for manifest in snapshot.manifests(table.io)
         if key is None or any(_spans(part, key) for part in manifest.partitions or ())
     ]
-    read = partial(_live, io=table.io)
+
+    def read(manifest: ManifestFile) -> list[DataFile]:
+        return [entry.data_file for entry in manifest.fetch_manifest_entry(table.io)]
+
     found = map(read, manifests) if len(manifests) == 1 else ExecutorFactory.get_or_create().map(read, manifests)
     return [
         LakeFile(
@@ -304,10 +306,6 @@ def files_of(table: Table, run_id: str | None = None) -> list[LakeFile]:
 def _spans(part: PartitionFieldSummary, run_id: bytes) -> bool:
     low, high = part.lower_bound, part.upper_bound
     return low is not None and high is not None and low <= run_id <= high
-
-
-def _live(manifest: ManifestFile, io: FileIO) -> list[DataFile]:
-    return [entry.data_file for entry in manifest.fetch_manifest_entry(io)]
 
 
 @contextmanager

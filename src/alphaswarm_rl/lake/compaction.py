@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained, files_of
-from alphaswarm_rl.lake.delivery import phase_and_name, place, retire
+from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained
+from alphaswarm_rl.lake.delivery import files_by_phase, phase_and_name, place, retire
 from alphaswarm_rl.lake.segments import (
     ROW_GROUP,
     Segment,
@@ -93,12 +93,8 @@ def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
         if table is None:
             return
         lake.refuse_elsewhere(table)
-        by_phase: dict[str, list[tuple[SegmentName, LakeFile]]] = defaultdict(list)
-        for file in files_of(table, run_id):
-            phase, name = phase_and_name(file)
-            by_phase[phase].append((name, file))
         added, gone = [], []
-        for phase, files in by_phase.items():
+        for (_, phase), files in files_by_phase(table, [run_id]).items():
             by_name = dict(sorted(files, key=lambda item: item[0]))
             parts = [_Part(name, file.rows, file.bytes) for name, file in by_name.items()]
             for group in _neighbours(parts, phase=phase):

@@ -93,7 +93,7 @@ def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segm
 
     def change() -> None:
         table = lake.table(kind, identifier)
-        existing = _files_by_phase(table, {segment.facts.run_id for segment in segments})
+        existing = files_by_phase(table, {segment.facts.run_id for segment in segments})
         waiting = [segment for segment in segments if not _held(segment, existing, segments)]
         if waiting:
             # A merged segment may come after one of its parts, where a process was killed between the two.
@@ -114,7 +114,7 @@ def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segm
 _Phases = dict[tuple[str, str], list[tuple[SegmentName, LakeFile]]]
 
 
-def _files_by_phase(table: Table, run_ids: Iterable[str]) -> _Phases:
+def files_by_phase(table: Table, run_ids: Iterable[str]) -> _Phases:
     """The files of these runs by run and phase; no other partition is looked at."""
     found: _Phases = defaultdict(list)
     for run_id in run_ids:

@@ -118,12 +118,8 @@ class Facts:
     def with_rows(self, rows: pa.Table) -> Facts:
         """The facts after these rows too."""
         episodes, steps = (pc.min_max(distinct_parts(rows[name])).as_py() for name in ("episode", "step"))
-        more = Facts(
-            self.table,
-            self.run_id,
-            self.kind,
-            self.phase,
-            timesteps=self.timesteps,
+        more = replace(
+            self,
             rows=rows.num_rows,
             checksum=f"{checksum(rows):016x}",
             first_episode=episodes["min"],

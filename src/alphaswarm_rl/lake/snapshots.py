@@ -47,31 +47,6 @@ def snapshots(lake: Lake, identifier: str) -> list[SnapshotRow]:
     return [_row(snapshot) for snapshot in _ordered(_table(lake, identifier))]
 
 
-def read_snapshot(
-    lake: Lake,
-    identifier: str,
-    *,
-    snapshot_id: int | None = None,
-    as_of: datetime | str | None = None,
-    columns: Sequence[str] | None = None,
-    limit: int | None = None,
-) -> pa.Table:
-    """The rows of a table as it is, or as it was.
-
-    Args:
-        lake: The lake whose catalogue has it.
-        identifier: The table, `namespace.name`.
-        snapshot_id: A snapshot by its number.
-        as_of: A time, in ISO 8601 if it is text and in UTC if it has no zone: the snapshot that was current then.
-        columns: The columns to read, in this order; None: all.
-        limit: At most that many rows.
-
-    Raises:
-        DataError: There is no such table, snapshot or column, or both a snapshot and a time were given.
-    """
-    return read_rows(lake, identifier, snapshot_id=snapshot_id, as_of=as_of, columns=columns, limit=limit)[0]
-
-
 def read_rows(
     lake: Lake,
     identifier: str,
@@ -82,7 +57,20 @@ def read_rows(
     where: Mapping[str, Sequence[object]] | None = None,
     limit: int | None = None,
 ) -> tuple[pa.Table, int | None]:
-    """The same, of rows whose columns have one of the values in `where`; and the snapshot, if there is any yet."""
+    """The rows of a table as it is, or as it was; and the snapshot they are of, if there is any yet.
+
+    Args:
+        lake: The lake whose catalogue has it.
+        identifier: The table, `namespace.name`.
+        snapshot_id: A snapshot by its number.
+        as_of: A time, in ISO 8601 if it is text and in UTC if it has no zone: the snapshot that was current then.
+        columns: The columns to read, in this order; None: all.
+        where: The values that a column may have, by its name; None: all rows.
+        limit: At most that many rows.
+
+    Raises:
+        DataError: There is no such table, snapshot or column, or both a snapshot and a time were given.
+    """
     if snapshot_id is not None and as_of is not None:
         raise DataError(
             f"the table {identifier}", "both a snapshot and a time were given", "Give one: the snapshot is exact."

@@ -70,9 +70,11 @@ def sweep(lake: Lake, older_than: timedelta = timedelta(hours=24), *, dry_run: b
 
 def listed(lake: Lake, table: Table) -> list[FileInfo]:
     """Every file below a table's folder, with size and time."""
-    from pyarrow.fs import FileType
+    from pyarrow.fs import FileSelector, FileType
 
-    return [info for info in _listing(lake, table) if info.type == FileType.File]
+    filesystem, named = lake.filesystem(table)
+    selector = FileSelector(named(table.location()), recursive=True, allow_not_found=True)
+    return [info for info in filesystem.get_file_info(selector) if info.type == FileType.File]
 
 
 def known_files(lake: Lake, table: Table) -> set[str]:
@@ -88,15 +90,6 @@ def known_files(lake: Lake, table: Table) -> set[str]:
                 found |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
     _, named = lake.filesystem(table)
     return {named(location) for location in found}
-
-
-def _listing(lake: Lake, table: Table) -> list[FileInfo]:
-    from pyarrow.fs import FileSelector
-
-    filesystem, named = lake.filesystem(table)
-    selector = FileSelector(named(table.location()), recursive=True, allow_not_found=True)
-    infos: list[FileInfo] = filesystem.get_file_info(selector)
-    return infos
 
 
 def _sweep_table(lake: Lake, kind: Kind, identifier: str, limit: datetime, *, dry_run: bool) -> list[FileInfo]:

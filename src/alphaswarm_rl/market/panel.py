@@ -309,25 +309,21 @@ class MarketPanel:
     @classmethod
     def from_arrow(cls, table: pa.Table, **options: Unpack[FrameOptions]) -> MarketPanel:
         """A panel from an Arrow table with one row per bar and asset."""
-        from alphaswarm_rl.market.panel_frame import panel_from_frame
-
-        return panel_from_frame(table.to_pandas(date_as_object=False), **options)
+        return cls.from_frame(table.to_pandas(date_as_object=False), **options)
 
     @classmethod
     def from_csv(cls, path: str | Path, **options: Unpack[FrameOptions]) -> MarketPanel:
         """A panel from a CSV file with one row per bar and asset."""
         from alphaswarm_rl.market.panel_columns import read_csv
-        from alphaswarm_rl.market.panel_frame import panel_from_frame
 
-        return panel_from_frame(read_csv(Path(path)), **options)
+        return cls.from_frame(read_csv(Path(path)), **options)
 
     @classmethod
     def from_parquet(cls, path: str | Path, **options: Unpack[FrameOptions]) -> MarketPanel:
         """A panel from a Parquet file with one row per bar and asset."""
         from alphaswarm_rl.market.panel_columns import read_parquet
-        from alphaswarm_rl.market.panel_frame import panel_from_frame
 
-        return panel_from_frame(read_parquet(Path(path)), **options)
+        return cls.from_frame(read_parquet(Path(path)), **options)
 
     @classmethod
     def from_arrays(cls, arrays: PanelArrays, **options: Unpack[PanelOptions]) -> MarketPanel:

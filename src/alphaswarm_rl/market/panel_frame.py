@@ -101,14 +101,7 @@ def panel_from_frame(frame: pd.DataFrame, **options: Unpack[FrameOptions]) -> Ma
         {name: rows.grid(extra[name]) for name in features},
         {name: rows.common(extra[name], name) for name in market_features},
     )
-    facts = PanelOptions(
-        adjusted=adjusted,
-        periods_per_year=options.get("periods_per_year"),
-        stamp=options.get("stamp", "open"),
-        feature_dtype=options.get("feature_dtype", "float32"),
-        training_only=options.get("training_only", ()),
-    )
-    return assemble(bars, **facts)
+    return assemble(bars, **{**options, "adjusted": adjusted})
 
 
 def panel_from_closes(frame: pd.DataFrame, **options: Unpack[PanelOptions]) -> MarketPanel:
