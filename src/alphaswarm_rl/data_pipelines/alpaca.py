@@ -18,14 +18,7 @@ if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import DataRequest
     from alphaswarm_rl.market.panel import MarketPanel
 
-_BARS = {
-    "1m": (1, "Min"),
-    "5m": (5, "Min"),
-    "15m": (15, "Min"),
-    "30m": (30, "Min"),
-    "1h": (1, "Hour"),
-    "1d": (1, "Day"),
-}
+_UNITS = {"m": "Min", "h": "Hour", "d": "Day"}
 
 
 class AlpacaPipeline(PanelPipeline):
@@ -52,14 +45,7 @@ class AlpacaPipeline(PanelPipeline):
         from alphaswarm_rl.market.panel import MarketPanel
 
         symbols = symbols_to_fetch(self.config, request)
-        frame = _fetch_frame(
-            symbols,
-            self.config.since,
-            closed_end(request),
-            bar=self.config.bar,
-            feed=self.config.feed,
-            adjustment=self.config.adjustment,
-        )
+        frame = _fetch_frame(symbols, self.config, closed_end(request))
         return MarketPanel.from_frame(
             frame,
             assets=symbols,
@@ -69,8 +55,8 @@ class AlpacaPipeline(PanelPipeline):
         )
 
 
-def _fetch_frame(symbols: Sequence[str], start: str, end: str, *, bar: str, feed: str, adjustment: str) -> pd.DataFrame:
-    """Bars with start <= moment < end, one row per bar and symbol, labelled by their start in UTC.
+def _fetch_frame(symbols: Sequence[str], config: AlpacaPipeline.Config, end: str) -> pd.DataFrame:
+    """Bars with since <= moment < end, one row per bar and symbol, labelled by their start in UTC.
 
     The address can be changed by `APCA_API_DATA_URL`.
     """
@@ -84,14 +70,13 @@ def _fetch_frame(symbols: Sequence[str], start: str, end: str, *, bar: str, feed
 
     key, secret = (_key(name) for name in ("APCA_API_KEY_ID", "APCA_API_SECRET_KEY"))
     client = StockHistoricalDataClient(key, secret, url_override=os.environ.get("APCA_API_DATA_URL"))
-    amount, unit = _BARS[bar]
     request = StockBarsRequest(
         symbol_or_symbols=list(symbols),
-        timeframe=TimeFrame(amount, TimeFrameUnit(unit)),
-        start=moment(start).astype("datetime64[us]").item(),
+        timeframe=TimeFrame(int(config.bar[:-1]), TimeFrameUnit(_UNITS[config.bar[-1]])),
+        start=moment(config.since).astype("datetime64[us]").item(),
         end=moment(end).astype("datetime64[us]").item(),
-        feed=feed,
-        adjustment=adjustment,
+        feed=config.feed,
+        adjustment=config.adjustment,
     )
     try:
         answer = client.get_stock_bars(request)
@@ -100,7 +85,7 @@ def _fetch_frame(symbols: Sequence[str], start: str, end: str, *, bar: str, feed
             f"symbols {', '.join(symbols)}", f"Alpaca refuses: {error}", "Check the keys, the feed and the dates."
         ) from error
     for symbol in symbols:
-        refuse_empty("Alpaca", symbol, start, end, len(answer.data.get(symbol, ())))
+        refuse_empty("Alpaca", symbol, config.since, end, len(answer.data.get(symbol, ())))
     frame = answer.df.reset_index()
     # Alpaca's end is included, ours is not.
     return frame[frame["timestamp"].dt.tz_convert("UTC").dt.tz_localize(None).to_numpy() < moment(end)]

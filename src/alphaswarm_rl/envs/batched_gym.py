@@ -86,7 +86,8 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
         truncated = np.zeros(num_envs, np.bool_)
         env_infos: list[dict[str, Any]] = []
         ended: list[int] = []
-        for row, (step, action) in enumerate(zip(self._steps, self._each(actions), strict=True)):
+        each: Iterable[Any] = actions if self._plain_actions else iterate(self.action_space, actions)
+        for row, (step, action) in enumerate(zip(self._steps, each, strict=True)):
             observation, rewards[row], is_terminated, is_truncated, info = step(action)
             put(observations, row, observation)
             env_infos.append(info)
@@ -127,9 +128,6 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
     def _action_masks(self) -> Array:
         """Which actions are allowed now, of shape (num_envs, number of actions)."""
         return np.stack([np.asarray(env.get_wrapper_attr("action_masks")(), np.bool_) for env in self.envs])
-
-    def _each(self, actions: AnyArray) -> Iterable[Any]:
-        return actions if self._plain_actions else iterate(self.action_space, actions)
 
     def _start_next(self, ended: list[int], observations: Batch, env_infos: list[JsonObject]) -> dict[str, Any]:
         """Resets the ended environments, and moves what their last step said into the infos."""

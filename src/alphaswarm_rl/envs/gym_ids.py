@@ -68,17 +68,9 @@ def resolve(env_id: str) -> Resolved:
 
 
 def _nearest(env_id: str) -> str:
-    return _suggestion(env_id) + " One of your own is registered by a module named with --plugin."
-
-
-def _suggestion(env_id: str) -> str:
-    return nearest(
-        env_id,
-        {
-            *(f"{name}-v0" for name in DATED_NAMES),
-            *(known.id for known in registry.values() if not _is_tombstone(known)),
-        },
-    )
+    known = {spec.id for spec in registry.values() if not _is_tombstone(spec)}
+    suggestion = nearest(env_id, known | {f"{name}-v0" for name in DATED_NAMES})
+    return f"{suggestion} One of your own is registered by a module named with --plugin."
 
 
 def _import_family(env_id: str) -> None:

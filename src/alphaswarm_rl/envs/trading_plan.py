@@ -239,7 +239,8 @@ def reward_terms(terms: Sequence[NamedTerm], request: EnvRequest) -> tuple[Named
     if request.phase != "train":
         ordinary = [named for named in ordinary if not named.term.training_only]
         if not ordinary:
-            return (_portfolio_return(),)
+            term = reference({"class": "portfolio_return"}, "reward").build()
+            return (NamedTerm("portfolio_return", 1.0, term),)
     elif request.stop_properly is not None:
         if any(named.term.rl_alias == "stop_properly" for named in settling):
             raise SpecError(
@@ -250,10 +251,6 @@ def reward_terms(terms: Sequence[NamedTerm], request: EnvRequest) -> tuple[Named
         term = reference({"class": "stop_properly", "kwargs": {"coef": request.stop_properly}}, "reward").build()
         settling.append(NamedTerm("stop_properly", 1.0, term))
     return (*ordinary, *settling)
-
-
-def _portfolio_return() -> NamedTerm:
-    return NamedTerm("portfolio_return", 1.0, reference({"class": "portfolio_return"}, "reward").build())
 
 
 class TradingParts:

@@ -29,19 +29,13 @@ from alphaswarm_rl.market.decision_step_torch import TorchDecisionStep
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.part import Part
 
-_INFOS = (
-    "portfolio_value",
-    "nav_return",
-    "cash",
-    "drawdown",
-    "turnover",
-    "cost",
-    "carry",
-    "step_idx",
-    "timestamp",
-    "improper_stop",
-    "reason",
-)
+#: Infos that are numbers of the accounts, by what a view calls them.
+_INFOS = {
+    "value": "portfolio_value",
+    "portfolio_return": "nav_return",
+    **{name: name for name in ("cash", "drawdown", "turnover", "cost", "carry")},
+    "steps": "step_idx",
+}
 #: What a step leaves alone: it must be copied before the state is written over.
 _UNCHANGED = ("account/start", "account/last", "episodes")
 _WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
@@ -82,7 +76,8 @@ class TorchTradingEnv(TorchVectorEnv):
         self.reasons = ("", END_OF_DATA, *(termination.rl_alias for termination in plan.terminations))
         self._decision = TorchDecisionStep(self.market, decider, plan.costs, plan.margin)
         self._timestamps = self._backend.put(plan.panel.timestamps.astype("datetime64[ns]").astype(np.int64))
-        self._info_names = _INFOS if self.market.turbulence is None else (*_INFOS, "turbulence")
+        gauge = () if self.market.turbulence is None else ("turbulence",)
+        self._info_names = (*_INFOS.values(), "timestamp", "improper_stop", "reason", *gauge)
         self._account_names = [
             name for name in ARRAYS if name != "action" and (name != "average_cost" or plan.tracks_cost)
         ]
@@ -206,19 +201,8 @@ class TorchTradingEnv(TorchVectorEnv):
 
     def _account_infos(self, view: View, reason: Tensor) -> tuple[Tensor, ...]:
         """In the order of their names."""
-        infos = (
-            view.value,
-            view.portfolio_return,
-            view.cash,
-            view.drawdown,
-            view.turnover,
-            view.cost,
-            view.carry,
-            view.steps,
-            self._timestamps[view.bar],
-            view.improper_stop,
-            reason,
-        )
+        numbers = (getattr(view, name) for name in _INFOS)
+        infos = (*numbers, self._timestamps[view.bar], view.improper_stop, reason)
         return infos if self.market.turbulence is None else (*infos, self.market.turbulence[view.bar])
 
     def _restarted(self, words: Tensor, before: Tensors, ended: Tensor) -> Tensors:

@@ -257,12 +257,7 @@ def _in_runs(place: pa.Field, column: pa.ChunkedArray, statistics: bool) -> _Col
     bounds = _bounds(kept, rows - found) if statistics else ()
     if found < _SHORTEST_RUN * len(kept) or not found:
         repeated = kept.take(pa.array(np.repeat(np.arange(len(kept)), times)))
-        return _Column(
-            rows,
-            (_data(Encoding.PLAIN, rows, levels + bytes(_plain([repeated]))),),
-            (Encoding.PLAIN, Encoding.RLE),
-            bounds,
-        )
+        return _one_page(Encoding.PLAIN, rows, levels + bytes(_plain([repeated])), bounds)
     known = kept.dictionary_encode()
     return _of_dictionary(rows, levels, known.dictionary, known.indices.to_numpy(), times, bounds)
 
@@ -298,20 +293,15 @@ def _one_by_one(place: pa.Field, column: pa.ChunkedArray, statistics: bool) -> _
         levels, chunks = _levels(valid, np.ones(rows, np.int64), 1), [chunk.drop_null() for chunk in chunks]
     bounds = _bounds(pa.concat_arrays(chunks), column.null_count) if statistics else ()
     if pa.types.is_floating(place.type):
-        page = _data(Encoding.BYTE_STREAM_SPLIT, rows, _split(chunks, levels))
-        return _Column(rows, (page,), (Encoding.BYTE_STREAM_SPLIT, Encoding.RLE), bounds)
-    return _Column(
-        rows, (_data(Encoding.PLAIN, rows, levels + bytes(_plain(chunks))),), (Encoding.PLAIN, Encoding.RLE), bounds
-    )
+        return _one_page(Encoding.BYTE_STREAM_SPLIT, rows, _split(chunks, levels), bounds)
+    return _one_page(Encoding.PLAIN, rows, levels + bytes(_plain(chunks)), bounds)
 
 
 def _lists(column: pa.ChunkedArray) -> _Column:
     """Lists of numbers, none of which is null; a whole list may be."""
     if column.null_count == len(column):
         nowhere = _levels(np.zeros(1, np.int32), np.array([len(column)]), 1)
-        return _Column(
-            len(column), (_data(Encoding.PLAIN, len(column), nowhere + nowhere),), (Encoding.PLAIN, Encoding.RLE)
-        )
+        return _one_page(Encoding.PLAIN, len(column), nowhere + nowhere)
     sizes = np.concatenate([_sizes(chunk) for chunk in column.chunks])
     entries = np.maximum(sizes, 1)
     # The first entry of each row begins it, and the others go on.

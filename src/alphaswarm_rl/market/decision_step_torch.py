@@ -175,7 +175,7 @@ def _last_action(space: AnySpace, device: torch.device) -> int | Tensor | None:
     return torch.tensor(np.asarray(space.nvec) - 1, device=device)  # type: ignore[attr-defined]
 
 
-def _trader(rates: CostRates, margin: Margin, device: torch.device) -> kernels.Trader:
+def _trader(rates: CostRates, margin: Margin, device: torch.device) -> kernels.TorchTrader:
     """What trades and marks: on NVIDIA's GPUs, where Triton is there, kernels written for them."""
     if device.type == "cuda" and find_spec("triton") is not None:
         from alphaswarm_rl.market import kernels_triton

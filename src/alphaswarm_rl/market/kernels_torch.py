@@ -10,7 +10,7 @@ added column by column, in the Book's order, and never by a tree reduction: shar
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -67,28 +67,10 @@ class Marked(NamedTuple):
     called: Tensor
 
 
-class Trader(Protocol):
-    """Trades and marks for one cost model and margin, in plain torch or by kernels of a device."""
-
-    def trade_shares(
-        self, cash: Tensor, positions: Tensor, orders: Tensor, rows: MarketRows, marks: Tensor | None, *, whole: bool
-    ) -> tuple[Traded, Marked | None]:
-        """Fills orders in units; may mark at the same rows of `marks` (T, A), where these are given, or leave it."""
-        ...
-
-    def trade_to_weights(
-        self, cash: Tensor, positions: Tensor, targets: Tensor, rows: MarketRows, marks: Tensor | None
-    ) -> tuple[Traded, Marked | None]:
-        """Trades to target weights; may mark at the same rows of `marks` (T, A), where these are given, or leave it."""
-        ...
-
-    def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> Marked:
-        """One bar's borrow and funding, then the equity at these marks, and who is below the maintenance margin."""
-        ...
-
-
 class TorchTrader:
-    """The `Trader` in plain torch: it leaves the mark for later.
+    """Trades and marks for one cost model and margin, in plain torch; `kernels_triton` has one for GPUs.
+
+    A trade may mark at the same rows of `marks` (T, A), where these are given, or leave it, as this one does.
 
     Args:
         rates: What trading costs.
@@ -100,18 +82,18 @@ class TorchTrader:
 
     def trade_shares(
         self, cash: Tensor, positions: Tensor, orders: Tensor, rows: MarketRows, marks: Tensor | None, *, whole: bool
-    ) -> tuple[Traded, None]:
+    ) -> tuple[Traded, Marked | None]:
         """Fills orders in units."""
         return trade_shares(cash, positions, orders, rows, self._rates, whole=whole), None
 
     def trade_to_weights(
         self, cash: Tensor, positions: Tensor, targets: Tensor, rows: MarketRows, marks: Tensor | None
-    ) -> tuple[Traded, None]:
+    ) -> tuple[Traded, Marked | None]:
         """Trades to target weights."""
         return trade_to_weights(cash, positions, targets, rows, self._rates, self._margin), None
 
     def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> Marked:
-        """Marks the accounts."""
+        """One bar's borrow and funding, then the equity at these marks, and who is below the maintenance margin."""
         return mark(cash, positions, time, marks, self._rates, self._margin)
 
 

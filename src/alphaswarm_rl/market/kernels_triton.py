@@ -20,7 +20,7 @@ from torch import Tensor
 from triton import JITFunction  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
-from alphaswarm_rl.market.kernels_torch import Marked, MarketRows, Traded
+from alphaswarm_rl.market.kernels_torch import Marked, MarketRows, TorchTrader, Traded
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
 
@@ -67,8 +67,8 @@ _FUNDING = tl.constexpr(_LAYOUT.index("funding"))
 _MAINTENANCE = tl.constexpr(_LAYOUT.index("maintenance"))
 
 
-class TritonTrader:
-    """The `kernels_torch.Trader` whose steps are a kernel each; a trade marks in the same kernel.
+class TritonTrader(TorchTrader):
+    """The trader whose steps are a kernel each; a trade marks in the same kernel.
 
     Args:
         rates: What trading costs.
@@ -77,7 +77,7 @@ class TritonTrader:
     """
 
     def __init__(self, rates: CostRates, margin: Margin, device: torch.device) -> None:
-        self._rates = rates
+        super().__init__(rates, margin)
         self._short, self._lends = margin.short, margin.lends
         numbers = {
             **rates._asdict(),

@@ -16,7 +16,7 @@ from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.market.calendar import bar_seconds, periods_per_year
-from alphaswarm_rl.market.panel import BAR_COLUMNS, FEWEST_BARS, MarketPanel, PanelOptions
+from alphaswarm_rl.market.panel import BAR_COLUMNS, FEWEST_BARS, FrameOptions, MarketPanel, PanelOptions
 from alphaswarm_rl.market.panel_checks import Place, check_bars, check_names, check_times
 
 
@@ -140,8 +140,8 @@ def _flags(values: object, shape: tuple[int, int]) -> Array:
     return array
 
 
-def assemble(bars: DenseBars, **options: Unpack[PanelOptions]) -> MarketPanel:
-    """The panel of these bars."""
+def assemble(bars: DenseBars, **options: Unpack[FrameOptions]) -> MarketPanel:
+    """The panel of these bars; what only frames need is settled already."""
     _refuse_too_few(bars)
     length = len(bars.timestamps)
     raw = bars.columns["close"]

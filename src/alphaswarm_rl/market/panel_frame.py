@@ -101,7 +101,8 @@ def panel_from_frame(frame: pd.DataFrame, **options: Unpack[FrameOptions]) -> Ma
         {name: rows.grid(extra[name]) for name in features},
         {name: rows.common(extra[name], name) for name in market_features},
     )
-    return assemble(bars, **{**options, "adjusted": adjusted})
+    facts: FrameOptions = {**options, "adjusted": adjusted}
+    return assemble(bars, **facts)
 
 
 def panel_from_closes(frame: pd.DataFrame, **options: Unpack[PanelOptions]) -> MarketPanel:

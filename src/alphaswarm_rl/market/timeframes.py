@@ -71,12 +71,10 @@ def _gathered(panel: Panel, first: Array) -> tuple[dict[str, Array], Array]:
     columns = {"close": np.take_along_axis(panel.close, np.maximum(latest, 0), axis=0)}
     if panel.open is not None:
         columns["open"] = np.take_along_axis(panel.open, np.minimum(earliest, panel.num_bars - 1), axis=0)
-    if panel.high is not None:
-        columns["high"] = np.maximum.reduceat(np.where(present, panel.high, -np.inf), first, axis=0)
-    if panel.low is not None:
-        columns["low"] = np.minimum.reduceat(np.where(present, panel.low, np.inf), first, axis=0)
-    if panel.volume is not None:
-        columns["volume"] = np.add.reduceat(np.where(present, panel.volume, 0.0), first, axis=0)
+    reductions = (("high", np.maximum, -np.inf), ("low", np.minimum, np.inf), ("volume", np.add, 0.0))
+    for name, reduction, elsewhere in reductions:
+        if (values := getattr(panel, name)) is not None:
+            columns[name] = reduction.reduceat(np.where(present, values, elsewhere), first, axis=0)
     return columns, latest >= 0
 
 

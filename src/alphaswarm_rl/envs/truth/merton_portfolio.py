@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
 from alphaswarm_rl.core.view import ArrayFunctions
-from alphaswarm_rl.envs.truth.task import Solution, TruthComponent
+from alphaswarm_rl.envs.truth.task import Draws, Result, Solution, TaskState, TruthComponent
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AnyVectorEnv, EnvRequest
@@ -71,13 +70,11 @@ class MertonPortfolio(TruthComponent):
         """The two weights, each over the bound."""
         return Box(-1.0, 1.0, (2,), np.float32)
 
-    def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
         """No return is seen yet."""
         return {name: xp.zeros_like(noise[0]) for name in self.columns}
 
-    def step(
-        self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
-    ) -> tuple[AnyArrays, AnyArray, AnyArray]:
+    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """One year; the reward is the growth of log wealth."""
         config = self.config
         correlated = config.correlation * noise[0] + math.sqrt(1.0 - config.correlation**2) * noise[1]
@@ -95,7 +92,7 @@ class MertonPortfolio(TruthComponent):
         )
         return dict(zip(self.columns, returns, strict=True)), reward, xp.zeros_like(reward)
 
-    def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
         """The last log returns of the stocks beyond the rate, which say nothing about the next."""
         return state["return_0"], state["return_1"]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 from pydantic import Field, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.types import AnyArray, AnyArrays
 from alphaswarm_rl.core.view import ArrayFunctions
-from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, PositionTask, Solution
+from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, Draws, PositionTask, Result, Solution, TaskState
 
 
 class NoiseAfterCosts(PositionTask):
@@ -31,20 +29,18 @@ class NoiseAfterCosts(PositionTask):
         carry: float = Field(0.1, gt=0, lt=1, description="What one unit held costs per step.")
         horizon: PositiveInt = Field(128, description="Steps of an episode, which is truncated then.")
 
-    def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
         """Flat, with nothing seen yet."""
         return {name: xp.zeros_like(noise[0]) for name in self.columns}
 
-    def step(
-        self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
-    ) -> tuple[AnyArrays, AnyArray, AnyArray]:
+    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """A return that nobody could know is earned and seen."""
         now = 2.0 * noise[0] - 1.0
         position, reward, cost = self.hold(state["position"], action, now, xp)
         seen = (now, *(state[name] for name in self.columns[:3]), position)
         return dict(zip(self.columns, seen, strict=True)), reward, cost
 
-    def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
         """The last four returns, newest first, and the position."""
         return tuple(state[name] for name in self.columns)
 

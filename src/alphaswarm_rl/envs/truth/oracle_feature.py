@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from pydantic import Field, PositiveInt
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
 from alphaswarm_rl.core.view import ArrayFunctions
-from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, PositionTask, Solution, mean_reward
+from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, Draws, PositionTask, Result, Solution, TaskState, mean_reward
 
 #: Points of the grid of returns; the optimum is exact to the square of their distance.
 _POINTS = 10_000
@@ -36,18 +35,16 @@ class OracleFeature(PositionTask):
         carry: float = Field(0.1, ge=0, lt=1, description="What one unit held costs per step.")
         horizon: PositiveInt = Field(128, description="Steps of an episode, which is truncated then.")
 
-    def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
         """Flat, with a first return to see."""
         return {"next_return": 2.0 * noise[0] - 1.0, "position": xp.zeros_like(noise[0])}
 
-    def step(
-        self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
-    ) -> tuple[AnyArrays, AnyArray, AnyArray]:
+    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """The return that was seen is earned; the next one is drawn."""
         position, reward, cost = self.hold(state["position"], action, state["next_return"], xp)
         return {"next_return": 2.0 * noise[0] - 1.0, "position": position}, reward, cost
 
-    def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
         """The next return and the position."""
         return state["next_return"], state["position"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
 from alphaswarm_rl.core.view import ArrayFunctions
-from alphaswarm_rl.envs.truth.task import Solution, TruthComponent
+from alphaswarm_rl.envs.truth.task import Draws, Result, Solution, TaskState, TruthComponent
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,11 @@ class OuSignal(TruthComponent):
         """The position over the bound."""
         return Box(-1.0, 1.0, (1,), np.float32)
 
-    def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
         """Flat; the signal as it is distributed always."""
         return {"signal": noise[1], "position": xp.zeros_like(noise[0])}
 
-    def step(
-        self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
-    ) -> tuple[AnyArrays, AnyArray, AnyArray]:
+    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """The position is taken, earns until the next step, and the signal moves on."""
         config = self.config
         position, trade = config.bound * action[:, 0], config.bound * action[:, 0] - state["position"]
@@ -68,7 +65,7 @@ class OuSignal(TruthComponent):
         signal = config.persistence * state["signal"] + math.sqrt(1.0 - config.persistence**2) * noise[1]
         return {"signal": signal, "position": position}, reward, cost
 
-    def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
         """The signal, and the position over the bound."""
         return state["signal"], state["position"] / self.config.bound
 

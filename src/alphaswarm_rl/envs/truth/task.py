@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 #: A random number of a step: in [0, 1), or of mean 0 and variance 1.
 Noise = Literal["uniform", "normal"]
+
+#: The arrays of a task by name; the random numbers of a step; the next state, the reward and the cost that is in it.
+TaskState: TypeAlias = Mapping[str, AnyArray]
+Draws: TypeAlias = Sequence[AnyArray]
+Result: TypeAlias = tuple[AnyArrays, AnyArray, AnyArray]
 
 #: The positions that the actions 0, 1 and 2 stand for: short, flat, long.
 POSITIONS = np.array([-1.0, 0.0, 1.0])
@@ -79,17 +84,15 @@ class TruthComponent(EnvComponent):
         """The action space of one environment."""
 
     @abc.abstractmethod
-    def begin(self, noise: Sequence[AnyArray], xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
         """The state as an episode begins."""
 
     @abc.abstractmethod
-    def step(
-        self, state: Mapping[str, AnyArray], action: AnyArray, noise: Sequence[AnyArray], xp: ArrayFunctions
-    ) -> tuple[AnyArrays, AnyArray, AnyArray]:
+    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """The next state, the reward, and the cost that is in it; nothing is changed in place."""
 
     @abc.abstractmethod
-    def observe(self, state: Mapping[str, AnyArray]) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
         """What is seen of a state, in the order of `columns`."""
 
     @abc.abstractmethod
