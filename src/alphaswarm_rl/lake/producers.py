@@ -13,14 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    FileFormat,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-)
+from pyiceberg import manifest as pm
 from pyiceberg.table import TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
@@ -45,7 +38,7 @@ class NewFile:
     bytes: int
 
 
-def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[DataFile] = ()) -> None:
+def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[pm.DataFile] = ()) -> None:
     """Adds files that are in the warehouse already, and takes others out, in one commit."""
     new = [_entry(file, table.metadata.default_spec_id) for file in added]
     if new and table.metadata.name_mapping() is None:
@@ -83,11 +76,11 @@ class _Transaction(Transaction):
         return self._seen[2]
 
 
-def _entry(file: NewFile, partition_spec: int) -> DataFile:
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
+def _entry(file: NewFile, partition_spec: int) -> pm.DataFile:
+    return pm.DataFile.from_args(
+        content=pm.DataFileContent.DATA,
         file_path=file.location,
-        file_format=FileFormat.PARQUET,
+        file_format=pm.FileFormat.PARQUET,
         partition=Record(file.run_id),
         record_count=file.rows,
         file_size_in_bytes=file.bytes,
@@ -98,7 +91,7 @@ def _entry(file: NewFile, partition_spec: int) -> DataFile:
 class _Ordered:
     """Puts all entries in order when there are many small manifests."""
 
-    def _process_manifests(self: Any, manifests: list[ManifestFile]) -> list[ManifestFile]:
+    def _process_manifests(self: Any, manifests: list[pm.ManifestFile]) -> list[pm.ManifestFile]:
         counts = [_entries(manifest) for manifest in manifests]
         small = sum(count < _ENTRIES // 2 for count in counts)
         if max(counts, default=0) <= 2 * _ENTRIES and small <= max(_MOST_SMALL, sum(counts) // (4 * _ENTRIES)):
@@ -109,12 +102,12 @@ class _Ordered:
         live.sort(key=lambda entry: (entry.data_file.partition[0] or "", entry.data_file.file_path))
         return [self._written(live[first : first + _ENTRIES]) for first in range(0, len(live), _ENTRIES)]
 
-    def _written(self: Any, entries: list[ManifestEntry]) -> ManifestFile:
+    def _written(self: Any, entries: list[pm.ManifestEntry]) -> pm.ManifestFile:
         with self.new_manifest_writer(spec=self._transaction.table_metadata.spec()) as writer:
             for entry in entries:
-                new = entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == self._snapshot_id
+                new = entry.status == pm.ManifestEntryStatus.ADDED and entry.snapshot_id == self._snapshot_id
                 (writer.add if new else writer.existing)(entry)
-        manifest: ManifestFile = writer.to_manifest_file()
+        manifest: pm.ManifestFile = writer.to_manifest_file()
         return manifest
 
 
@@ -128,6 +121,6 @@ class _Exchange(_Ordered, _OverwriteFiles):
         pass
 
 
-def _entries(manifest: ManifestFile) -> int:
+def _entries(manifest: pm.ManifestFile) -> int:
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
     return sum(count or 0 for count in counts)

@@ -164,27 +164,18 @@ def upgrade(table: Table, kind: Kind) -> bool:
 
 
 def _iceberg_type(type_: pa.DataType) -> Any:
-    from pyiceberg.types import (
-        BooleanType,
-        DoubleType,
-        FloatType,
-        IntegerType,
-        ListType,
-        LongType,
-        StringType,
-        TimestamptzType,
-    )
+    from pyiceberg import types
 
     plain = {
-        pa.string(): StringType(),
-        pa.int32(): IntegerType(),
-        pa.int64(): LongType(),
-        pa.float32(): FloatType(),
-        pa.float64(): DoubleType(),
-        pa.bool_(): BooleanType(),
-        _TIME: TimestamptzType(),
+        pa.string(): types.StringType(),
+        pa.int32(): types.IntegerType(),
+        pa.int64(): types.LongType(),
+        pa.float32(): types.FloatType(),
+        pa.float64(): types.DoubleType(),
+        pa.bool_(): types.BooleanType(),
+        _TIME: types.TimestamptzType(),
     }
     if not pa.types.is_list(type_):
         return plain[type_]
     # Iceberg numbers elements anew after all columns.
-    return ListType(1000, plain[type_.value_type], element_required=False)
+    return types.ListType(1000, plain[type_.value_type], element_required=False)
