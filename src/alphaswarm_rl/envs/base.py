@@ -68,7 +68,8 @@ class BaseRLEnv(SeededEnv, abc.ABC):
     - `arrays()`: the arrays that are its whole state, by name; they are saved and restored in place.
 
     All randomness comes from `draws`: numbers in [0, 1) that depend on seed, environment and episode alone, so that an
-    environment is the same alone and among thousands.
+    environment is the same alone and among thousands. `episode_numbers` has the current episode of each environment, -1
+    before the first reset; `render` is not offered.
 
     Args:
         request: How many, with which seed.
