@@ -40,14 +40,10 @@ class _Stack:
 
 @dataclass(frozen=True)
 class _Views:
-    """A vector of parameters, or of their gradient, as the arrays to compute with."""
+    """A vector of parameters, or of their gradient, as the arrays to compute with; `log_std` may be empty."""
 
     stacks: list[_Stack]
-    action_weight: Array
-    action_bias: Array
-    value_weight: Array
-    value_bias: Array
-    log_std: Array
+    named: dict[str, Array]
 
 
 class NumpyActorCritic(HostActorCritic):
@@ -93,15 +89,7 @@ class NumpyActorCritic(HostActorCritic):
             weights = [self._stacked(vector, names, f"{layer}.weight") for layer in range(layers)]
             biases = [self._stacked(vector, names, f"{layer}.bias")[:, None] for layer in range(layers)]
             stacks.append(_Stack(names, weights, biases))
-        views = self.layout.views(vector)
-        return _Views(
-            stacks,
-            action_weight=views["action.weight"],
-            action_bias=views["action.bias"],
-            value_weight=views["value.weight"],
-            value_bias=views["value.bias"],
-            log_std=views.get("log_std", np.zeros(0, self._dtype)),
-        )
+        return _Views(stacks, {"log_std": np.zeros(0, self._dtype), **self.layout.views(vector)})
 
     def _stacked(self, vector: Array, names: tuple[str, ...], part: str) -> Array:
         return np.asarray(self.layout.stacked(vector, [f"{name}.{part}" for name in names]))
@@ -113,7 +101,7 @@ class NumpyActorCritic(HostActorCritic):
         return outputs, values.copy(), None
 
     def _log_std(self) -> Array:
-        return self._values.log_std
+        return self._values.named["log_std"]
 
     def _gradient_norm(self) -> float:
         return math.sqrt(float(np.dot(self.gradient, self.gradient)))
@@ -126,7 +114,7 @@ class NumpyActorCritic(HostActorCritic):
         outputs, values = self._forward(batch.observations)
         n = len(outputs)
         d_outputs, d_values = self._buffer("d_outputs", n, self.head.outputs), self._buffer("d_values", n)
-        slopes = d_outputs, d_values, self._slopes.log_std
+        slopes = d_outputs, d_values, self._slopes.named["log_std"]
         statistics = self._loss(outputs, values, batch, loss, clip_range, slopes)
         self._backward(batch.observations, d_outputs, d_values)
         return statistics
@@ -134,9 +122,9 @@ class NumpyActorCritic(HostActorCritic):
     # The layers, forwards and backwards.
 
     def _forward(self, observations: Array) -> tuple[Array, Array]:
-        n, parameters = len(observations), self._values
+        n, named = len(observations), self._values.named
         last: dict[str, Array] = {}
-        for number, stack in enumerate(parameters.stacks):
+        for number, stack in enumerate(self._values.stacks):
             hidden: Array = observations
             for layer, (weight, bias) in enumerate(zip(stack.weights, stack.biases, strict=True)):
                 out = self._buffer(f"hidden{number}.{layer}", n, weight.shape[0], weight.shape[2])
@@ -146,10 +134,10 @@ class NumpyActorCritic(HostActorCritic):
                 hidden = out
             for index, name in enumerate(stack.names):
                 last[name] = hidden[index] if stack.weights else observations
-        outputs = np.matmul(last["pi"], parameters.action_weight, out=self._buffer("outputs", n, self.head.outputs))
-        outputs += parameters.action_bias
-        values = np.matmul(last["vf"], parameters.value_weight, out=self._buffer("values", n, 1))
-        values += parameters.value_bias
+        outputs = np.matmul(last["pi"], named["action.weight"], out=self._buffer("outputs", n, self.head.outputs))
+        outputs += named["action.bias"]
+        values = np.matmul(last["vf"], named["value.weight"], out=self._buffer("values", n, 1))
+        values += named["value.bias"]
         return outputs, values[:, 0]
 
     def _backward(self, observations: Array, d_outputs: Array, d_values: Array) -> None:
@@ -160,11 +148,12 @@ class NumpyActorCritic(HostActorCritic):
             hidden = self._hidden(number, len(stack.weights) - 1, observations)
             for index, name in enumerate(stack.names):
                 last[name] = hidden[index] if stack.weights else observations
-        np.matmul(last["pi"].T, d_outputs, out=gradient.action_weight)
-        np.sum(d_outputs, axis=0, out=gradient.action_bias)
-        np.matmul(last["vf"].T, column, out=gradient.value_weight)
-        np.sum(column, axis=0, out=gradient.value_bias)
-        heads = {"pi": (d_outputs, parameters.action_weight), "vf": (column, parameters.value_weight)}
+        np.matmul(last["pi"].T, d_outputs, out=gradient.named["action.weight"])
+        np.sum(d_outputs, axis=0, out=gradient.named["action.bias"])
+        np.matmul(last["vf"].T, column, out=gradient.named["value.weight"])
+        np.sum(column, axis=0, out=gradient.named["value.bias"])
+        named = parameters.named
+        heads = {"pi": (d_outputs, named["action.weight"]), "vf": (column, named["value.weight"])}
         through = through_tanh if self._tanh else through_relu
         for number, (stack, slopes) in enumerate(zip(parameters.stacks, gradient.stacks, strict=True)):
             if not stack.weights:

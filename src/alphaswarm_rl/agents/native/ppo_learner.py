@@ -82,7 +82,8 @@ class PpoSettings:
         one.
         """
         ppo = config if isinstance(config, PpoInhouse.Config) else None
-        estimator = request.advantage or _gae(config)
+        gae = {"gamma": config.gamma, "lam": config.gae_lambda, "normalize": config.normalize_advantage}
+        estimator = request.advantage or GAEAdvantage(GAEAdvantage.Config(**gae))
         return cls(
             n_steps=config.n_steps,
             batch_size=ppo.batch_size if ppo else config.n_steps * request.num_envs,
@@ -123,11 +124,6 @@ def build_learner(alias: str, config: PpoInhouse.Config | A2cInhouse.Config, req
     from alphaswarm_rl.agents.native.host_learner import HostPpoLearner
 
     return HostPpoLearner(alias, settings, request, _host_networks(config, request))
-
-
-def _gae(config: NativeOnPolicyConfig) -> BaseAdvantageEstimator:
-    given = {"gamma": config.gamma, "lam": config.gae_lambda, "normalize": config.normalize_advantage}
-    return GAEAdvantage(GAEAdvantage.Config(**given))
 
 
 def network_shape(config: NativeOnPolicyConfig, request: AgentRequest, inputs: int) -> NetworkShape:
