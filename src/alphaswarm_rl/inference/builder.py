@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -254,16 +255,12 @@ class Builder:
     def fit_preprocessing(self, env: AnyVectorEnv) -> None:
         """Fits what must be fitted before training, on an environment of its own."""
         if isinstance(env, PreprocessedEnv) and self.spec.obs.normalize == "fixed":
-            warm_up = self._raw_env(
-                "fit", num_envs=env.num_envs, phase="train", window=self.spec.training.window, render=False
-            )
-            try:
+            window = self.spec.training.window
+            with closing(self._raw_env("fit", num_envs=env.num_envs, phase="train", window=window)) as warm_up:
                 env.fit(warm_up, seed=self.seed, steps=FIT_STEPS)
-            finally:
-                warm_up.close()
 
     def _raw_env(
-        self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool, on_device: bool = False
+        self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool = False, on_device: bool = False
     ) -> AnyVectorEnv:
         parts = self.parts if self.data is None else {**self.parts, "panel": self.data.seen(window)}
         return self.env.build(
@@ -326,6 +323,16 @@ class Builder:
     def _part(self, slot: str) -> Any:
         """The component in a slot: the spec's, or the environment's own where it says it."""
         return self.env.part(slot, self.parts) if isinstance(self.env, TradingComponent) else self.parts.get(slot)
+
+
+def builder_for(
+    spec: RLExperimentSpec, settings: Settings, *, seed: int, device: str, frames: Mapping[str, pd.DataFrame] | None
+) -> Builder:
+    """The builder of a spec whose data, tables and trained policies are where the settings say; see `Builder`."""
+    from alphaswarm_rl.inference.frozen_policies import FrozenPolicies
+
+    root, lake, frozen = settings.data_path, lake_of(settings), FrozenPolicies(settings, frames)
+    return Builder(spec, seed=seed, device=device, root=root, frames=frames, lake=lake, frozen=frozen)
 
 
 def lake_of(settings: Settings) -> Callable[[], TableReader]:

@@ -67,28 +67,16 @@ class LoadedPolicy:
         self._env: AnyVectorEnv | None = None
         plan = None if loaded.policy is None else read_plan(loaded.policy, checkpoint=str(loaded.checkpoint.path))
         if plan is None or plan.needs_env:
-            plan = self._plan_of_env()
+            builder, window = self._builder(self.spec), self.spec.evaluation.window
+            self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=window)
+            plan = builder.policy_plan(self._env, window, remembers=False)
         refuse_hindsight(plan.observation.hindsight)
         self.plan: PolicyPlan = plan
 
-    def _plan_of_env(self) -> PolicyPlan:
-        builder, window = self._builder(self.spec), self.spec.evaluation.window
-        self._env = builder.build_env("infer", num_envs=1, phase="evaluate", window=window)
-        return builder.policy_plan(self._env, window, remembers=False)
-
     def _builder(self, spec: RLExperimentSpec) -> Builder:
-        from alphaswarm_rl.inference.builder import Builder, lake_of
-        from alphaswarm_rl.inference.frozen_policies import FrozenPolicies
+        from alphaswarm_rl.inference.builder import builder_for
 
-        builder = Builder(
-            spec,
-            seed=self._seed,
-            device=self.device,
-            root=self._settings.data_path,
-            frames=self._frames,
-            lake=lake_of(self._settings),
-            frozen=FrozenPolicies(self._settings, self._frames),
-        )
+        builder = builder_for(spec, self._settings, seed=self._seed, device=self.device, frames=self._frames)
         builder.restore_data(self._states)
         return builder
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from alphaswarm_rl.core.errors import OptionError, RunError
@@ -25,7 +24,7 @@ from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.inference.process import process_lock
 from alphaswarm_rl.inference.registered_models import model_by_id, refuse_unvalidated
 from alphaswarm_rl.inference.selection import sha256_of_folder
-from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, Scope
 from alphaswarm_rl.settings import Settings
@@ -275,19 +274,16 @@ class PolicyServer:
             model = None if self._choice is None else self._choice.other_than(self._current)
             if model is None:
                 return False
-            self._change_to(model)
+            with self._lock:
+                before = self._current
+                if before.answered or self._previous is None:
+                    self._release_previous()
+                    self._previous = before
+                else:  # it was there too briefly to show that it can answer
+                    before.policy.close()
+                self._current = model
+            _log.info("model %d answers from now on, instead of model %d", model.model.id, before.model.id)
             return True
-
-    def _change_to(self, model: ServedPolicy) -> None:
-        with self._lock:
-            before = self._current
-            if before.answered or self._previous is None:
-                self._release_previous()
-                self._previous = before
-            else:  # it was there too briefly to show that it can answer
-                before.policy.close()
-            self._current = model
-        _log.info("model %d answers from now on, instead of model %d", model.model.id, before.model.id)
 
     def _go_back(self, error: Exception) -> None:
         assert self._previous is not None
@@ -332,9 +328,7 @@ class PolicyServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 
@@ -353,14 +347,12 @@ def _run_checkpoint(ledger: Ledger, settings: Settings, run: str | None) -> Load
     if run is None and settings.infer.model_path is not None:
         path = settings.infer.model_path.expanduser()
         return load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
-    row = _newest(ledger) if run is None else ledger.run(run)
+    if run is None:
+        row = next((each for each in ledger.runs(target="train", limit=None) if each.checkpoint is not None), None)
+    else:
+        row = ledger.run(run)
+    if row is None:
+        raise RunError("inference", "no run has a checkpoint yet", "Train one: rl train SPEC.")
     if row.checkpoint is None or row.removed_at is not None:
         raise RunError(f"run {row.id}", "it has no checkpoint", "Use a run that trained and was not removed.")
     return load_checkpoint(Path(row.checkpoint), expected_sha256=row.checkpoint_sha256)
-
-
-def _newest(ledger: Ledger) -> RunRow:
-    for run in ledger.runs(target="train", limit=None):
-        if run.checkpoint is not None:
-            return run
-    raise RunError("inference", "no run has a checkpoint yet", "Train one: rl train SPEC.")

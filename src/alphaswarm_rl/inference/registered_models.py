@@ -101,14 +101,10 @@ def model_by_id(registry: ModelRegistry, model_id: int, *, unvalidated: bool, sc
 
 def refuse_unvalidated(registry: ModelRegistry, row: ModelRow) -> None:
     """Refuses a model that did not pass its latest validation."""
-    if not has_passed(registry, row):
+    # The latest validation saw the newest evaluation.
+    if row.archived or not registry.has_passed(row.id):
         raise ModelError(
             f"model {row.id}",
             "it has not passed its latest validation",
             f"See why: rl models show {row.id}. To load it all the same, name it by its id with --unvalidated.",
         )
-
-
-def has_passed(registry: ModelRegistry, row: ModelRow) -> bool:
-    """Whether a model passed its latest validation, which saw its newest evaluation, and is not archived."""
-    return not row.archived and registry.has_passed(row.id)

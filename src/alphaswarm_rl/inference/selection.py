@@ -45,7 +45,8 @@ class Selection:
         if isinstance(choice, str) and choice != "best" and not choice.isdigit():
             path = Path(choice)
             return self._refuse_other_policy(load_checkpoint(path, expected_sha256=sha256_of_folder(self.ledger, path)))
-        if choice is None and (run is None or run.checkpoint is None) and not self._must_be_trained():
+        assert self.spec.agent is not None
+        if choice is None and (run is None or run.checkpoint is None) and not self.spec.agent.build().trains:
             return None
         if run is None:
             raise RunError(
@@ -58,10 +59,6 @@ class Selection:
         trained = self._trained(run)
         _refuse_removed(trained)
         return self._best(trained) if choice == "best" else self._step(trained, int(choice))
-
-    def _must_be_trained(self) -> bool:
-        assert self.spec.agent is not None
-        return bool(self.spec.agent.build().trains)
 
     def _refuse_other_policy(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
         trained = loaded.trained_spec

@@ -36,11 +36,10 @@ class DeviceTracker(DeviceEpisodes):
         return result
 
     def mark(self) -> None:
-        """Everything so far counts."""
-        self._count()
+        """Everything so far counts.
 
-    def _count(self) -> None:
-        """Counts the episodes that finished since the last call; the host waits for the device here alone."""
+        That is, the episodes that finished since the last call; the host waits for the device here alone.
+        """
         sums, now = self.sums(), time.time_ns()
         if not np.isfinite([sums.total_reward, float(self.running_returns().sum())]).all():
             raise EnvError(
@@ -69,7 +68,7 @@ class DeviceTracker(DeviceEpisodes):
 
     def take(self) -> list[Episode]:
         """The episodes that finished since the last call, those of a rollout as one."""
-        self._count()
+        self.mark()
         episodes, self._episodes = self._episodes, []
         return episodes
 

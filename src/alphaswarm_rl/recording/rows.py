@@ -20,11 +20,11 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from alphaswarm_rl.core.types import Array, Batch, JsonMapping, JsonObject
+from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject
 from alphaswarm_rl.lake.run_ends import repeated
 from alphaswarm_rl.lake.tables import Kind, write_schema
 from alphaswarm_rl.recording.numbering import RowNumbers
-from alphaswarm_rl.recording.steps import Column, StepBlock, flat
+from alphaswarm_rl.recording.steps import Column, StepBlock, as_numpy, flat
 
 #: Columns of a table by name, one value per row; None where the whole column is null.
 Columns: TypeAlias = "dict[str, Array | pa.Array | None]"
@@ -259,7 +259,7 @@ def _info_arrays(infos: JsonMapping, n: int) -> list[tuple[str, Array, Array | N
     """The infos with one entry per environment: name, entries, and which of them are set (None: all)."""
     return [
         # Gymnasium's vector environments say by `_name` which entries are set.
-        (name, _as_numpy(array), infos.get(f"_{name}"))
+        (name, as_numpy(array), infos.get(f"_{name}"))
         for name, array in infos.items()
         if name not in _NOT_INFO and not name.startswith("_") and np.shape(array)[:1] == (n,)
     ]
@@ -279,10 +279,6 @@ def _infos_by_env(
                 info[name] = array[index]
         result.append(info)
     return result
-
-
-def _as_numpy(array: Batch) -> Array:
-    return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
 
 
 def _info_texts(infos: Sequence[JsonMapping]) -> pa.Array | None:

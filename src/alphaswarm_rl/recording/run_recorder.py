@@ -152,7 +152,15 @@ class RunRecorder:
             self._writer.wait()
             self.store.finish(compact=compact)
         self._finished = True
-        self._store_report()
+        report = self.report()
+        notices = self._ledger.run(self._run.id).notices or []
+        if report.get("undelivered"):
+            notices = [
+                *notices,
+                f"{report['undelivered']} segments of steps are not in their tables: {report['problem']} "
+                f"They are kept; deliver them with: rl lake commit {self._run.id}",
+            ]
+        self._ledger.update_run(self._run.id, recording=report, notices=notices)
 
     def report(self) -> JsonObject:
         """What is recorded and how, for the run's row."""
@@ -168,17 +176,6 @@ class RunRecorder:
             "observations": self._settings.record.observations,
             "waited_s": round(self._writer.waited, 3) if self._writer is not None else 0.0,
         }
-
-    def _store_report(self) -> None:
-        report = self.report()
-        notices = []
-        if report.get("undelivered"):
-            notices.append(
-                f"{report['undelivered']} segments of steps are not in their tables: {report['problem']} "
-                f"They are kept; deliver them with: rl lake commit {self._run.id}"
-            )
-        known = self._ledger.run(self._run.id).notices or []
-        self._ledger.update_run(self._run.id, recording=report, notices=[*known, *notices])
 
     def _rescue(self, error: BaseException) -> None:
         """Keeps the last steps of a run that fails, as far as they can be kept."""

@@ -195,6 +195,11 @@ def _leaves(batch: Batch) -> list[Batch]:
     return [batch]
 
 
+def as_numpy(batch: Batch) -> Array:
+    """A batch, or one of its entries, in host memory."""
+    return batch.detach().cpu().numpy() if hasattr(batch, "detach") else np.asarray(batch)
+
+
 def on_host(observations: Batch) -> bool:
     """Whether a batch of observations is in host memory, and not on a device."""
     return not any(hasattr(leaf, "detach") for leaf in _leaves(observations))

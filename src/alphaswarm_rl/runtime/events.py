@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.ledger import Ledger
@@ -29,12 +30,8 @@ STAGES = (
 )
 
 
-class Sink(Protocol):
-    """A receiver of events."""
-
-    def __call__(self, event: Event) -> None:
-        """Takes one event."""
-        ...
+#: A receiver of events.
+Sink: TypeAlias = Callable[[Event], None]
 
 
 class EventBus:

@@ -52,8 +52,8 @@ class HaltWatcher:
                 self.request(f"the kill switch gave no answer for {silence:.0f} s")
         return self.reason is not None
 
-    def request(self, reason: str) -> None:
-        """Asks the loop to stop; the first reason stays."""
+    def request(self, reason: str | None) -> None:
+        """Asks the loop to stop where there is a reason; the first one stays."""
         if self.reason is None:
             self.reason = reason
 

@@ -10,13 +10,12 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.run_listener import RunListener, StepListener
-from alphaswarm_rl.core.types import Array, Batch, JsonObject
+from alphaswarm_rl.core.types import Batch, JsonObject
 from alphaswarm_rl.envs.base import WatchedEnv
 from alphaswarm_rl.inference.policy_plan import env_id_of, scope_of
+from alphaswarm_rl.recording.steps import as_numpy
 from alphaswarm_rl.runtime import events
 from alphaswarm_rl.telemetry import is_exporting
 
@@ -94,10 +93,6 @@ class _StepReportingEnv(WatchedEnv):
         began = time.time_ns()
         result = self.env.step(actions, **storage)
         ended = time.time_ns()
-        rewards, terminated, truncated = map(_on_host, result[1:4])
+        rewards, terminated, truncated = map(as_numpy, result[1:4])
         self._listener.step(began, ended, rewards, terminated | truncated)
         return result
-
-
-def _on_host(batch: Batch) -> Array:
-    return np.asarray(batch.cpu() if hasattr(batch, "cpu") else batch)

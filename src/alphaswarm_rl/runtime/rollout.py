@@ -17,6 +17,7 @@ from alphaswarm_rl.core.run_listener import Evaluation
 from alphaswarm_rl.core.types import Array, Batch, JsonMapping
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.recording.episodes import refuse_not_finite
+from alphaswarm_rl.recording.steps import as_numpy
 from alphaswarm_rl.statistics.performance import account_measures, episode_measures, mean_measures
 
 #: What account statistics need of every step, by its name in `infos`.
@@ -157,6 +158,5 @@ def _digest(observation: Batch, index: int) -> bytes:
         return b"".join(_digest(observation[name], index) for name in sorted(observation))
     if isinstance(observation, tuple):
         return b"".join(_digest(part, index) for part in observation)
-    one = observation[index]
-    array = one.detach().cpu().numpy() if hasattr(one, "detach") else np.asarray(one)
-    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
+    content = np.ascontiguousarray(as_numpy(observation[index])).tobytes()
+    return hashlib.blake2b(content, digest_size=16).digest()

@@ -17,8 +17,7 @@ from alphaswarm_rl.core.contracts import OpenStore
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.run_listener import Event, RunFacts, RunListener
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
-from alphaswarm_rl.inference.builder import Builder, lake_of
-from alphaswarm_rl.inference.frozen_policies import FrozenPolicies
+from alphaswarm_rl.inference.builder import Builder, builder_for
 from alphaswarm_rl.lake.tables import KINDS, identifier
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.recording.run_recorder import RunRecorder
@@ -61,15 +60,7 @@ class RunSetup:
 
     def builder(self, *, seed: int, device: str) -> Builder:
         """The builder of this spec for one run."""
-        return Builder(
-            self.spec,
-            seed=seed,
-            device=device,
-            root=self.settings.data_path,
-            frames=self.frames,
-            lake=lake_of(self.settings),
-            frozen=FrozenPolicies(self.settings, self.frames),
-        )
+        return builder_for(self.spec, self.settings, seed=seed, device=device, frames=self.frames)
 
 
 class Run:
@@ -171,19 +162,9 @@ def open_run(setup: RunSetup, ledger: Ledger, row: RunRow) -> Iterator[Run]:
         for listener in run.listeners:
             run.bus.add(listener.on_event)
         if setup.stop_when is not None and row.target == "train":
-            run.bus.add(_halting_sink(run.watcher, setup.stop_when))
+            stop_when = setup.stop_when
+            run.bus.add(lambda event: run.watcher.request(stop_when(event)))
         yield run
-
-
-def _halting_sink(watcher: HaltWatcher, stop_when: Callable[[Event], str | None]) -> Sink:
-    """A sink that halts the run once there is a reason."""
-
-    def check(event: Event) -> None:
-        reason = stop_when(event)
-        if reason is not None:
-            watcher.request(reason)
-
-    return check
 
 
 @contextmanager

@@ -61,8 +61,10 @@ def _run(
         windows["evaluation"] = evaluation.window
     with open_run(setup, ledger, row) as run, ExitStack() as opened:
         builder = start.load_data(run, builder, windows, seen=training_windows(training))
-        loaded = None if stopped is None else _last_checkpoint(stopped)
-        if loaded is not None:
+        loaded = None
+        if stopped is not None:
+            assert stopped.checkpoint is not None
+            loaded = load_checkpoint(Path(stopped.checkpoint), expected_sha256=stopped.checkpoint_sha256)
             builder.restore_data(loaded.states)
         envs = PhaseEnvs.build(builder, run, opened)
         start.report_env(run, envs.train)
@@ -76,11 +78,6 @@ def _run(
             _restore(session, stopped, loaded)
         _train(session)
     return RunResult.of(ledger.run(row.id))
-
-
-def _last_checkpoint(row: RunRow) -> LoadedCheckpoint:
-    assert row.checkpoint is not None
-    return load_checkpoint(Path(row.checkpoint), expected_sha256=row.checkpoint_sha256)
 
 
 def _restore(session: TrainingSession, stopped: RunRow, loaded: LoadedCheckpoint) -> None:

@@ -1,7 +1,6 @@
-"""How metrics and traces leave: to a file, over OTLP, or on a page that Prometheus scrapes.
+"""How metrics, traces and logs leave: to a file, over OTLP, or on a page that Prometheus scrapes.
 
-Headers, certificates, compression and timeouts the exporters read from OTEL_* themselves. Those of logs are in
-`otel_logs`, beside everything else that knows that unstable part of OpenTelemetry.
+Headers, certificates, compression and timeouts the exporters read from OTEL_* themselves.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import math
 import os
 import random
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -21,8 +21,6 @@ from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.telemetry.routes import Route
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import MetricExporter
-    from opentelemetry.sdk.trace.export import SpanExporter
     from requests import Session
 
 #: A value as OpenTelemetry takes it.
@@ -31,46 +29,28 @@ Attribute = str | bool | int | float
 #: Modules that draw how long to wait before they try again.
 _DRAWERS = ("opentelemetry.exporter.otlp.common.http", "opentelemetry.exporter.otlp.proto.grpc.exporter")
 
-#: Module and class by (signal, protocol).
-_OTLP = {
-    ("metrics", "http"): ("opentelemetry.exporter.otlp.proto.http.metric_exporter", "OTLPMetricExporter"),
-    ("metrics", "grpc"): ("opentelemetry.exporter.otlp.proto.grpc.metric_exporter", "OTLPMetricExporter"),
-    ("traces", "http"): ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "OTLPSpanExporter"),
-    ("traces", "grpc"): ("opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "OTLPSpanExporter"),
+#: Module of a signal's exporter, and its class after the word OTLP or File; the API of logs is not stable.
+_EXPORTERS = {
+    "metrics": ("metric_exporter", "MetricExporter"),
+    "traces": ("trace_exporter", "SpanExporter"),
+    "logs": ("_log_exporter", "LogExporter"),
 }
 
 
-def metric_exporter(route: Route) -> MetricExporter:
-    """What takes metrics to a file or over OTLP."""
-    if route.exporter == "otlp":
-        return cast("MetricExporter", otlp_exporter(route, *_OTLP["metrics", route.protocol]))
-    from opentelemetry.exporter.otlp.json.file.metric_exporter import FileMetricExporter
-
-    return FileMetricExporter(stream=appended_lines(route.path))
-
-
-def span_exporter(route: Route) -> SpanExporter:
-    """What takes spans to a file or over OTLP."""
-    if route.exporter == "otlp":
-        return cast("SpanExporter", otlp_exporter(route, *_OTLP["traces", route.protocol]))
-    from opentelemetry.exporter.otlp.json.file.trace_exporter import FileSpanExporter
-
-    return FileSpanExporter(stream=appended_lines(route.path))
-
-
-def otlp_exporter(route: Route, module: str, name: str) -> Any:
-    """An exporter over the wire, from the extra."""
-    found = require(module, extra="otel")
+def exporter_of(route: Route) -> Any:
+    """What takes a signal to a file, or over the wire, by OTLP from the extra."""
+    module, name = _EXPORTERS[route.signal]
+    if route.exporter == "file":
+        of_files = import_module(f"opentelemetry.exporter.otlp.json.file.{module}")
+        return getattr(of_files, f"File{name}")(stream=appended_lines(route.path))
+    found = require(f"opentelemetry.exporter.otlp.proto.{route.protocol}.{module}", extra="otel")
     for drawer in _DRAWERS:
         if drawer in sys.modules:
             # They would draw from the generator that runs are seeded with, whenever a request happens to be sent.
             sys.modules[drawer].random = random.Random()  # type: ignore[attr-defined]  # noqa: S311
-    more = {"session": _session()} if route.protocol == "http" and _has_certificate() else {}
-    return getattr(found, name)(endpoint=route.endpoint, **more)
-
-
-def _has_certificate() -> bool:
-    return any(name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("CERTIFICATE") for name in os.environ)
+    certified = any(key.startswith("OTEL_EXPORTER_OTLP_") and key.endswith("CERTIFICATE") for key in os.environ)
+    more = {"session": _session()} if route.protocol == "http" and certified else {}
+    return getattr(found, f"OTLP{name}")(endpoint=route.endpoint, **more)
 
 
 def _session() -> Session:

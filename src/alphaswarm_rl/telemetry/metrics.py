@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
@@ -75,9 +75,7 @@ class Board:
         for metric in METRICS:
             if metric.track is None or getattr(settings, metric.track):
                 cells = self._cells[metric.name] = {}
-                make: Any = meter.create_observable_gauge
-                if metric.kind == "counter":
-                    make = meter.create_observable_counter
+                make = getattr(meter, f"create_observable_{metric.kind}")
                 make(metric.name, callbacks=[_reader(cells)], description=metric.description)
 
     def set(self, metric: Metric, value: float | None, **attributes: str) -> None:

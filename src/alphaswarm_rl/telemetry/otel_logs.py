@@ -1,26 +1,21 @@
-"""The one module that knows OpenTelemetry's logs: their API is not stable, and its names begin with an underscore."""
+"""The one module that makes OpenTelemetry's logs: their API is not stable, and its names begin with an underscore."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from typing import Any
 
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.context import Context
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
 from opentelemetry.sdk.resources import Resource
 
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.telemetry.exporters import appended_lines, otlp_exporter, plain
+from alphaswarm_rl.telemetry.exporters import exporter_of, plain
 from alphaswarm_rl.telemetry.routes import Route
 from alphaswarm_rl.telemetry.trouble import LocklessHandler
 
-_OTLP = {
-    "http": ("opentelemetry.exporter.otlp.proto.http._log_exporter", "OTLPLogExporter"),
-    "grpc": ("opentelemetry.exporter.otlp.proto.grpc._log_exporter", "OTLPLogExporter"),
-}
 _SEVERITIES = {
     logging.DEBUG: ("DEBUG", SeverityNumber.DEBUG),
     logging.INFO: ("INFO", SeverityNumber.INFO),
@@ -41,7 +36,7 @@ class Logs:
 
     def __init__(self, route: Route, resource: Resource, level: int, context: Callable[[], Context]) -> None:
         self.level = level
-        self.exporter = _exporter(route)
+        self.exporter: LogRecordExporter = exporter_of(route)
         self._context = context
         self._provider = LoggerProvider(resource, shutdown_on_exit=False)
         self._provider.add_log_record_processor(BatchLogRecordProcessor(self.exporter))
@@ -116,11 +111,3 @@ def _is_unheard(record: logging.LogRecord) -> bool:
             return False
         logger = logger.parent if logger.propagate else None
     return True
-
-
-def _exporter(route: Route) -> Any:
-    if route.exporter == "otlp":
-        return otlp_exporter(route, *_OTLP[route.protocol])
-    from opentelemetry.exporter.otlp.json.file._log_exporter import FileLogExporter
-
-    return FileLogExporter(stream=appended_lines(route.path))

@@ -21,7 +21,7 @@ from alphaswarm_rl.core import tracing
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.settings import Settings
-from alphaswarm_rl.telemetry.exporters import Page, metric_exporter
+from alphaswarm_rl.telemetry.exporters import Page, exporter_of
 from alphaswarm_rl.telemetry.metrics import Board
 from alphaswarm_rl.telemetry.otel_logs import LogHandler, Logs
 from alphaswarm_rl.telemetry.routes import Route, Signal, routes
@@ -110,7 +110,7 @@ class Telemetry:
             reader = self.page.reader
             self._ends.append((self.page.close, LONGEST_FLUSH))
         else:
-            exporter = metric_exporter(route)
+            exporter = exporter_of(route)
             # The standard's variable is in milliseconds.
             given = "export_interval" in settings.metrics.model_fields_set
             standard = not given and os.environ.get("OTEL_METRIC_EXPORT_INTERVAL")

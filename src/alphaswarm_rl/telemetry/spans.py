@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, Status, StatusCode, TraceFlags
@@ -18,7 +18,7 @@ from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, Status, Sta
 from alphaswarm_rl.core.tracing import Adder
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.settings import TracesSettings
-from alphaswarm_rl.telemetry.exporters import plain, span_exporter
+from alphaswarm_rl.telemetry.exporters import exporter_of, plain
 from alphaswarm_rl.telemetry.routes import Route
 
 #: Spans that wait for their export: many environments end many episodes at once.
@@ -82,7 +82,7 @@ class Traces:
         self, route: Route, resource: Resource, settings: TracesSettings, trace_id: int, attributes: JsonMapping
     ) -> None:
         self.settings = settings
-        self.exporter = span_exporter(route)
+        self.exporter: SpanExporter = exporter_of(route)
         self._provider = TracerProvider(
             ParentBased(ALWAYS_ON), resource, shutdown_on_exit=False, id_generator=Ids(trace_id)
         )
@@ -126,11 +126,8 @@ class Traces:
 
     def episode(self, began_ns: int, ended_ns: int, attributes: JsonMapping) -> None:
         """An episode that is over, by the sample rate."""
-        if self._episodes.takes():
-            span = self._tracer.start_span(
-                "episode", context=self._below_run, attributes=dict(attributes), start_time=began_ns
-            )
-            span.end(ended_ns)
+        if (episode := self.begin_episode(began_ns, attributes)) is not None:
+            episode.end(ended_ns, {})
 
     def begin_episode(self, began_ns: int, attributes: JsonMapping) -> OpenEpisode | None:
         """An episode whose steps will be spans too; None where the sample rate leaves it out."""

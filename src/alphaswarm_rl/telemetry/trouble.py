@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from types import TracebackType
+from contextlib import nullcontext
 from typing import Any, cast
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Trouble:
         _open.remove(self)
 
 
-class _NoLock:
+class _NoLock(nullcontext[None]):
     """Looks like a lock, and keeps nobody out."""
 
     def acquire(self) -> bool:
@@ -46,14 +46,6 @@ class _NoLock:
 
     def release(self) -> None:
         """Nobody waits for it."""
-
-    def __enter__(self) -> bool:
-        return True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
 
 
 class LocklessHandler(logging.Handler):

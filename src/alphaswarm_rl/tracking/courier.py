@@ -98,6 +98,9 @@ class ProcessCourier:
 
     def _begin(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
+        # What W&B would put elsewhere in the user's home.
+        wandb = self._folder.parent / "wandb"
+        caches = {"WANDB_CACHE_DIR": str(wandb / "cache"), "WANDB_DATA_DIR": str(wandb / "data")}
         with (self._folder / _LOG).open("ab") as log:
             self._process = subprocess.Popen(
                 # -P: a file of the working folder must not hide a library.
@@ -105,7 +108,7 @@ class ProcessCourier:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**_SURROUNDINGS, **_caches(self._folder.parent / "wandb"), **os.environ},
+                env={**_SURROUNDINGS, **caches, **os.environ},
                 start_new_session=True,
             )
         assert self._process.stdin is not None
@@ -113,11 +116,6 @@ class ProcessCourier:
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(self._order).encode() + b"\n")
             self._process.stdin.flush()
-
-
-def _caches(folder: Path) -> dict[str, str]:
-    """Where W&B keeps what it would put elsewhere in the user's home."""
-    return {"WANDB_CACHE_DIR": str(folder / "cache"), "WANDB_DATA_DIR": str(folder / "data")}
 
 
 def courier_of(folder: Path, run_id: str, uri: str | None) -> Courier:

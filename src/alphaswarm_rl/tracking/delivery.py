@@ -14,7 +14,6 @@ from alphaswarm_rl.tracking.journal import (
     UNREADABLE,
     Operation,
     State,
-    first_operation,
     journal_path,
     operations,
     read_state,
@@ -140,7 +139,7 @@ def waits(path: Path, state: State) -> bool:
 
 def destination_of(folder: Path, run_id: str) -> Destination | None:
     """Where a journal goes to; None where there is none."""
-    first = first_operation(journal_path(folder, run_id))
+    first, _ = next(operations(journal_path(folder, run_id)), (None, 0))
     if first is None or first.kind != "begin":
         return None
     uri = read_state(folder, run_id).uri

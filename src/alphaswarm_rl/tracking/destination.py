@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,18 +28,10 @@ _LONGEST_NAME = 128
 _NOT_IN_PROJECTS = set("/\\#?%:")
 
 
-@dataclass(frozen=True)
-class _VendorNames:
-    """Environment variables of a tracker's own library; heeded for that tracker alone, after all names of ours."""
-
-    uri: str
-    experiment: str
-    run_name: str
-
-
+#: Environment variables of a tracker's own library; heeded for that tracker alone, after all names of ours.
 _VENDORS = {
-    "mlflow": _VendorNames("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_NAME"),
-    "wandb": _VendorNames("WANDB_BASE_URL", "WANDB_PROJECT", "WANDB_RUN_NAME"),
+    "mlflow": {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NAME", "run_name": "MLFLOW_RUN_NAME"},
+    "wandb": {"uri": "WANDB_BASE_URL", "experiment": "WANDB_PROJECT", "run_name": "WANDB_RUN_NAME"},
 }
 
 
@@ -75,12 +67,6 @@ class Destination:
         """What `as_data` gave."""
         return cls(**{name: data.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type]
 
-    def moved(self, uri: str) -> Self:
-        """The same at another address."""
-        moved = replace(self, uri=uri)
-        _refuse_address(moved.backend, uri)
-        return moved
-
 
 def shown(uri: str) -> str:
     """An address, or a text with one, without secrets; a user without a password may be a token."""
@@ -96,9 +82,15 @@ def resolve_destination(settings: Settings, *, experiment: str | None, environ: 
         environ: The environment variables.
     """
     backend = settings.store.backend
-    name = experiment if experiment is not None else _experiment(settings, environ)
+    store, given = settings.store, settings.store.model_fields_set
+    name = experiment
+    if name is None:
+        of_vendor = None if "experiment_name" in given else _vendor_value(settings, "experiment", environ)
+        name = of_vendor or store.experiment_name
     _refuse_experiment(backend, name)
-    uri = _address(settings, environ)
+    uri: str | None = store.tracking_uri
+    if "tracking_uri" not in given:
+        uri = _vendor_value(settings, "uri", environ) or (store.tracking_uri if backend == "mlflow" else None)
     if backend == "local":
         _refuse_address_of_files(uri, default=type(settings.store).model_fields["tracking_uri"].default)
         return Destination("local", name)
@@ -107,28 +99,17 @@ def resolve_destination(settings: Settings, *, experiment: str | None, environ: 
             f"the library {backend!r}", "it is not installed", f"Run: pip install 'alphaswarm-rl[{backend}]'."
         )
     if backend == "s3":
-        _refuse_address("s3", uri)
+        refuse_address("s3", uri)
         return Destination("s3", name, uri, settings.lake.s3_endpoint, settings.lake.s3_region)
     if uri is not None:
-        _refuse_address(backend, uri)
+        refuse_address(backend, uri)
         uri = _from_anywhere(uri)
     return Destination(backend, name, uri)
 
 
-def _experiment(settings: Settings, environ: Mapping[str, str]) -> str:
-    store, vendor = settings.store, _VENDORS.get(settings.store.backend)
-    if vendor is None or "experiment_name" in store.model_fields_set:
-        return store.experiment_name
-    return environ.get(vendor.experiment) or store.experiment_name
-
-
-def _address(settings: Settings, environ: Mapping[str, str]) -> str | None:
-    store, vendor = settings.store, _VENDORS.get(settings.store.backend)
-    if "tracking_uri" in store.model_fields_set:
-        return store.tracking_uri
-    if vendor is not None and environ.get(vendor.uri):
-        return environ[vendor.uri]
-    return store.tracking_uri if store.backend == "mlflow" else None
+def _vendor_value(settings: Settings, name: str, environ: Mapping[str, str]) -> str | None:
+    """What the variable of the tracker's own library says, where it has one."""
+    return environ.get(_VENDORS.get(settings.store.backend, {}).get(name, ""))
 
 
 def refuse_other(settings: Settings, stored: Destination, requested: Destination, *, named: bool) -> None:
@@ -156,8 +137,7 @@ def refuse_other(settings: Settings, stored: Destination, requested: Destination
 
 def run_name(settings: Settings, algorithm: str, began: datetime, environ: Mapping[str, str]) -> str:
     """What the run is called at its tracker."""
-    vendor = _VENDORS.get(settings.store.backend)
-    foreign = None if vendor is None else environ.get(vendor.run_name)
+    foreign = _vendor_value(settings, "run_name", environ)
     return settings.store.run_name or foreign or f"{algorithm}-{began.astimezone(UTC):%Y%m%d-%H%M%S}"
 
 
@@ -180,7 +160,8 @@ def _refuse_experiment(backend: str, name: str) -> None:
         raise TrackingError(what, why, "Choose another with --experiment-name.")
 
 
-def _refuse_address(backend: str, uri: str | None) -> None:
+def refuse_address(backend: str, uri: str | None) -> None:
+    """Refuses what is no address of that back-end."""
     schemes = _SCHEMES[backend]
     example = "s3://bucket/prefix" if backend == "s3" else "http://localhost:5000"
     remedy = f"Give --tracking-uri an address such as {example}."

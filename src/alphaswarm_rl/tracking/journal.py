@@ -177,11 +177,6 @@ def _parsed(line: bytes) -> Operation:
         return Operation(0, UNREADABLE, 0, {})
 
 
-def first_operation(path: Path) -> Operation | None:
-    """What the journal begins with; None where nothing is in it yet."""
-    return next((operation for operation, _ in operations(path)), None)
-
-
 def is_ended(path: Path) -> bool:
     """Whether the last thing that a journal says is the end."""
     try:

@@ -264,17 +264,8 @@ def _changed_notices(run: RunFacts, notice: str | None) -> JsonObject:
 
 def _tags_of(run: RunFacts, spec: RLExperimentSpec) -> dict[str, str]:
     """What a run can be found by."""
-    tags = {
-        "rl_run_id": run.id,
-        "spec_hash": run.spec_hash,
-        "exec_hash": run.exec_hash,
-        "parent_run_id": run.parent_run_id,
-        "target": run.target,
-        "seed": run.seed,
-        "spec": spec.slug,
-        "device": run.device,
-    }
-    return _texts(tags)
+    columns = ("spec_hash", "exec_hash", "parent_run_id", "target", "seed", "device")
+    return _texts({"rl_run_id": run.id, "spec": spec.slug, **{name: getattr(run, name) for name in columns}})
 
 
 def _params_of(spec: RLExperimentSpec) -> dict[str, str]:

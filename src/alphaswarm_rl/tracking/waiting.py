@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alphaswarm_rl.core.errors import TrackingError
 from alphaswarm_rl.tracking.delivery import destination_of
-from alphaswarm_rl.tracking.destination import shown
+from alphaswarm_rl.tracking.destination import refuse_address, shown
 from alphaswarm_rl.tracking.journal import (
     Journal,
     is_ended,
@@ -101,7 +101,7 @@ def move(folder: Path, run_id: str, uri: str) -> None:
     if destination is None or destination.backend == "local":
         why = "it has no journal" if destination is None else "it is tracked by local files, which have no address"
         raise TrackingError(f"run {run_id}", why, "Leave --to out.")
-    destination.moved(uri)
+    refuse_address(destination.backend, uri)
     with turn(folder, run_id) as ours:
         if not ours:
             raise TrackingError(f"run {run_id}", "another process delivers its journal", "Try again in a moment.")
