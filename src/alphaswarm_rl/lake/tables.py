@@ -2,7 +2,7 @@
 
 Iceberg gives a new table's columns their field ids in the order in which they stand here, and a column that is added
 later the next one. So columns are only ever added, at the end, and all are optional: files written before one came
-read as null there. `tests/lake/test_tables.py` holds the ids.
+read as null there. `tests/lake/test_tables.py` holds the ids. What stands in a column is made in `recording/rows.py`.
 """
 
 from __future__ import annotations

@@ -121,7 +121,11 @@ class Fee(NamedTuple):
 
 
 def fee(rates: CostRates, quantity: float, price: float, volume: float) -> Fee:
-    """What filling `quantity` units (positive: a buy) at `price` costs; nothing for nothing."""
+    """What filling `quantity` units (positive: a buy) at `price` costs; nothing for nothing.
+
+    This is the definition. Batched forms, held to it by tests: `kernels_numba._fee`, `kernels_torch.fees`,
+    `kernels_triton._fee`.
+    """
     size = abs(quantity)
     if size == 0:
         return Fee(0.0, 0.0, 0.0)

@@ -80,7 +80,10 @@ class NumpyDecisionStep:
         return self._fill_position, (*account, asset, *fill, *limits, *size, *results, self._traded_asset)
 
     def step(self, actions: Array) -> None:
-        """Acts, fills, moves to the next bar and marks; actions that are not of the space are refused."""
+        """Acts, fills, moves to the next bar and marks; actions that are not of the space are refused.
+
+        The action, the stages and the gate are `Decider.decide`; fill and mark follow here.
+        """
         view = self.view
         self.decider.decide(view, self._actions.checked(actions), self._targets)
         view.value_before[:] = view.value

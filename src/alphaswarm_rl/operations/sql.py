@@ -23,7 +23,7 @@ class Query(Data):
 
 @operation("sql")
 def run_query(settings: Settings, request: Query) -> Rows:
-    """The rows that a statement gives; one that would change anything is refused."""
+    """The rows that a statement gives; one that would change anything is refused, by `lake.queries`."""
 
     def whole_ids(beginnings: list[str]) -> list[str]:
         if not beginnings:

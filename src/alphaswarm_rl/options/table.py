@@ -1,7 +1,8 @@
 """The one table of options: every row is a Nix option, an ENV name and a flag for one field.
 
-Rows follow the pipeline. A field of the settings takes its type, default and description from there. Adding an option
-means adding a row; the readers, the command line, the listings and the Nix module follow from it.
+Rows follow the pipeline. Adding an option means adding a row, and for a setting its field in `settings.py`, which the
+row takes type, default and description from; the readers, the command line, the listings and the Nix module follow.
+What only one command takes, and no file or variable sets, is a plain flag of that command in `cli/`.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def volatility(returns: Array, periods_per_year: float) -> float:
 
 
 def sharpe(returns: Array, periods_per_year: float) -> float:
-    """The yearly ratio of mean and standard deviation."""
+    """The yearly ratio of mean and standard deviation; the risk-free rate is 0."""
     if len(returns) < 2:
         return 0.0
     return _ratio(float(returns.mean()), float(returns.std(ddof=1)), periods_per_year)

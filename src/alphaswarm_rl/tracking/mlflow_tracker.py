@@ -79,7 +79,7 @@ class MlflowTracker(Tracker):
         self._send_all("params", entities)
 
     def tags(self, tags: Mapping[str, str]) -> None:
-        """Tags of the run."""
+        """Tags of the run, as `tracking.listener` chooses them."""
         entities = [self._mlflow.entities.RunTag(_name(key), value) for key, value in tags.items()]
         self._send_all("tags", entities)
 
