@@ -36,7 +36,6 @@ class Courier(Protocol):
 
     def finish(self, seconds: float) -> None:
         """Delivers what is left, as far as that is possible in this time, and ends."""
-        ...
 
 
 class ThreadCourier:

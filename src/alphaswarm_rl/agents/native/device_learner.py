@@ -41,11 +41,9 @@ class _DeviceEnv(Protocol):
         self, actions: Tensor, *, out: Tensor, final_out: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, JsonObject]:
         """One step of all environments."""
-        ...
 
     def action_masks(self) -> Tensor:
         """Which actions are legal now."""
-        ...
 
 
 class DevicePpoLearner(PpoLearner):
