@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from alphaswarm_rl.core.errors import ComponentError
-from alphaswarm_rl.core.halt import HaltToken
 from alphaswarm_rl.core.types import AnyArray, AnyObservation, AnySpace, Array, JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window as Window
 
@@ -164,6 +163,13 @@ class Stateful(Protocol):
 
     def set_state(self, state: State) -> None:
         """Continues from there, bit for bit."""
+
+
+class HaltToken(Protocol):
+    """The kill switch as components see it: asked on every vector step on the CPU, on every rollout on the GPU."""
+
+    def should_halt(self) -> bool:
+        """Whether the loop must stop now. Cheap: one flag, no look at any store."""
 
 
 class TrainingHooks(HaltToken, Protocol):

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
-from alphaswarm_rl.core.halt import HaltToken
+from alphaswarm_rl.core.contracts import AnyVectorEnv, HaltToken, Learner
 from alphaswarm_rl.core.run_listener import Evaluation
 from alphaswarm_rl.core.types import Array, Batch, JsonMapping
 from alphaswarm_rl.envs.trading_plan import TradingPlan

@@ -1,7 +1,5 @@
 """The kinds of reference a spec holds, by name: to a type checker they are all a `ComponentRef`."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.refs import ComponentRef, ref_to

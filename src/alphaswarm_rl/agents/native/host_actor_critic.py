@@ -9,13 +9,7 @@ import numpy as np
 
 from alphaswarm_rl.agents.native.action_head import ActionHead
 from alphaswarm_rl.agents.native.actor_critic import STATISTICS, ActorCritic, LossSettings, Minibatch
-from alphaswarm_rl.agents.native.kernels import (
-    discrete_loss,
-    draw_discrete,
-    draw_gaussian,
-    gaussian_loss,
-    value_loss,
-)
+from alphaswarm_rl.agents.native.kernels import discrete_loss, draw_discrete, draw_gaussian, gaussian_loss, value_loss
 from alphaswarm_rl.core.types import Array
 
 

@@ -17,13 +17,7 @@ from torch import Tensor, nn
 
 from alphaswarm_rl.agents.native.actor_critic import orthogonal
 from alphaswarm_rl.agents.native.parameters import fitting
-from alphaswarm_rl.agents.native.torch_layers import (
-    EncodedModule,
-    join_parameters,
-    linear,
-    linear_layers,
-    to_array,
-)
+from alphaswarm_rl.agents.native.torch_layers import EncodedModule, join_parameters, linear, linear_layers, to_array
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.policies.backbones.layers import draw_from
 

@@ -16,13 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from alphaswarm_rl.agents.native import kernels
-from alphaswarm_rl.agents.native.actor_critic import (
-    ActorCritic,
-    LossSettings,
-    Minibatch,
-    NetworkShape,
-    initial_weights,
-)
+from alphaswarm_rl.agents.native.actor_critic import ActorCritic, LossSettings, Minibatch, NetworkShape, initial_weights
 from alphaswarm_rl.agents.native.host_actor_critic import HostActorCritic
 from alphaswarm_rl.agents.native.parameters import ParameterLayout, fitting
 from alphaswarm_rl.agents.native.torch_layers import (
