@@ -130,9 +130,7 @@ def plan(
     connection: Connection, keep_top_n: int | None, max_age_days: float | None, spared: Collection[str]
 ) -> list[ModelRow]:
     """The models that `prune` would archive; `archived_because` says why."""
-    for name, value in (("keep_top_n", keep_top_n), ("max_age", max_age_days)):
-        if value is not None and value < 1:
-            raise ModelError(f"{name} {value}", "it is below 1", "Give 1 or more, or nothing.")
+    _refuse_below_1(keep_top_n=keep_top_n, max_age=max_age_days)
     passed = set(connection.execute(select(models.c.id).where(queries.passed_latest())).scalars())
     # By scope, in the order of their best. Those that passed come first: how high others score says nothing as long as
     # the gates do not believe it.
@@ -147,6 +145,12 @@ def plan(
             going[model.id] = replace(model, archived_because=why)
     staying = needed(connection, [model for group in by_scope.values() for model in group], going)
     return [model for model_id, model in going.items() if model_id not in staying]
+
+
+def _refuse_below_1(**limits: float | None) -> None:
+    for name, value in limits.items():
+        if value is not None and value < 1:
+            raise ModelError(f"{name} {value}", "it is below 1", "Give 1 or more, or nothing.")
 
 
 def _existing(connection: Connection) -> list[ModelRow]:
