@@ -10,7 +10,7 @@ MAY = ("runtime", "agents")
 
 
 def forbidden_calls(source):
-    """Lines that call `.train(...)` or `.learn(...)` on anything but a runtime."""
+    """Lines that call `.train(...)` or `.learn(...)` on anything but a runtime, or the context of a study on it."""
     return [
         node.lineno
         for node in ast.walk(ast.parse(source))
@@ -23,7 +23,7 @@ def forbidden_calls(source):
 
 def _is_the_runtime(call):
     owner = ast.unparse(call.value)
-    return call.attr == "train" and (owner == "runtime" or owner.startswith("RLRuntime"))
+    return call.attr == "train" and (owner in ("runtime", "context") or owner.startswith("RLRuntime"))
 
 
 def test_nobody_else_trains():
@@ -43,10 +43,12 @@ def test_the_search_finds_what_it_is_for(source):
     assert forbidden_calls(source) == [1]
 
 
-@pytest.mark.parametrize("source", ["RLRuntime(spec).train()", "runtime.train(seed=3)", "train(env)"])
+@pytest.mark.parametrize(
+    "source", ["RLRuntime(spec).train()", "runtime.train(seed=3)", "context.train(changes)", "train(env)"]
+)
 def test_the_search_leaves_the_runtime_alone(source):
     assert forbidden_calls(source) == []
 
 
 def test_the_runtime_itself_is_found():
-    assert forbidden_calls((PACKAGE / "runtime" / "runtime.py").read_text(encoding="utf-8"))
+    assert forbidden_calls((PACKAGE / "runtime" / "train.py").read_text(encoding="utf-8"))
