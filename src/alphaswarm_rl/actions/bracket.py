@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from alphaswarm_rl.actions.one_asset import OneAssetConfig, asset_index
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 Distance = Annotated[float, Field(gt=0)]
@@ -50,11 +50,11 @@ class Bracket(ActionSpec):
                 raise ValueError("with short, take_profits must be below 1: no price falls by more")
             return self
 
-    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
+    def init(self, n: int, xp: ArrayFunctions) -> NamedArrays:
         """Prices that close the position, before any split of the panel; 0 where there is none."""
         return {"stop": xp.zeros(n, dtype=xp.float64), "take": xp.zeros(n, dtype=xp.float64)}
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The asset's prices and units after splits by bar; side and distances by action."""
         import numpy as np
 
@@ -79,7 +79,7 @@ class Bracket(ActionSpec):
         """A position by fraction of the equity, with exits."""
         return Trade("position", asset=asset_index(self, panel), size=self.config.fraction, bracket=True)
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the side to be on, NaN to leave the position as it is."""
         xp = view.xp
         side = state["action_side"][view.action]
@@ -88,7 +88,7 @@ class Bracket(ActionSpec):
         leave = (view.action == 0) | ((side != 0) & (side == held))
         out[...] = xp.where(leave, xp.nan, side)
 
-    def exits(self, view: View, state: AnyArrays) -> AnyArray:
+    def exits(self, view: View, state: NamedArrays) -> BackendArray:
         """Prices at which brackets close positions in the bar `view.bar`, (n,); NaN where they do not.
 
         It is asked after the step's fill; where orders fill at the bar's close, also before it. Levels of positions
@@ -122,13 +122,13 @@ class Bracket(ActionSpec):
 
 def _exit_price(
     xp: ArrayFunctions,
-    side: AnyArray,
-    stop: AnyArray,
-    take: AnyArray,
-    first: AnyArray,
-    high: AnyArray,
-    low: AnyArray,
-) -> AnyArray:
+    side: BackendArray,
+    stop: BackendArray,
+    take: BackendArray,
+    first: BackendArray,
+    high: BackendArray,
+    low: BackendArray,
+) -> BackendArray:
     """Where the bar that opens at `first` closes a position; NaN where it does not."""
     worst, best = xp.where(side > 0, low, high), xp.where(side > 0, high, low)
     gapped = side * first <= side * stop

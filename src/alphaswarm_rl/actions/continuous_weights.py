@@ -8,7 +8,7 @@ from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 
@@ -39,7 +39,7 @@ class ContinuousWeights(ActionSpec):
         """Weights."""
         return Trade("weights")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the weights."""
         xp, gross = view.xp, self.config.gross
         out[...] = self._capped(xp, view.action)
@@ -47,10 +47,10 @@ class ContinuousWeights(ActionSpec):
         total = xp.clip(xp.sum(xp.abs(out), axis=-1), gross, xp.inf)
         out *= (gross / total)[:, None]
 
-    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
+    def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """Those weights within the bounds."""
         return cast(view.xp, self._capped(view.xp, weights), view.xp.float32)
 
-    def _capped(self, xp: ArrayFunctions, weights: AnyArray) -> AnyArray:
+    def _capped(self, xp: ArrayFunctions, weights: BackendArray) -> BackendArray:
         most = self.config.max_weight
         return xp.clip(weights, -most if self.config.short else 0.0, most)

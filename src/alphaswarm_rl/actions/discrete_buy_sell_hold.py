@@ -8,7 +8,7 @@ from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.actions.one_asset import OneAssetConfig, asset_index
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 _BUY, _SELL = 1, 2
@@ -42,12 +42,12 @@ class DiscreteBuySellHold(ActionSpec):
         """A position by fraction of the equity."""
         return Trade("position", asset=asset_index(self, panel), size=self.config.fraction)
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes 1 to be long, 0 to be flat or -1 to be short, NaN to leave it."""
         xp, action = view.xp, view.action
         out[...] = xp.where(action == _BUY, 1.0, xp.where(action == _SELL, -1.0 if self.config.short else 0.0, xp.nan))
 
-    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
+    def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """The action after which the asset's weight is nearest; hold among equals."""
         xp, asset = view.xp, asset_index(self, view.market.panel)
         wish, held = weights[:, asset], view.weights[:, asset]

@@ -10,7 +10,7 @@ from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -38,7 +38,7 @@ class IntegerShares(ActionSpec):
         """Units."""
         return Trade("shares", whole=self.config.whole)
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes units per asset."""
         out[...] = view.xp.clip(view.action, -1.0, 1.0)
         out *= self.config.hmax
@@ -46,7 +46,7 @@ class IntegerShares(ActionSpec):
             price = view.close
             out[...] = view.xp.where(price > 0, out / view.xp.where(price > 0, price, 1.0), 0.0)
 
-    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
+    def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """Orders towards those weights at the current prices, as far as hmax reaches; in whole units where asked."""
         xp, config = view.xp, self.config
         move = units_for(view, weights) - view.positions

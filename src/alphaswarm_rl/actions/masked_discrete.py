@@ -10,7 +10,7 @@ from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
 from alphaswarm_rl.actions.one_asset import OneAssetConfig, asset_index
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 #: A position this near to a whole number of lots, in lots, is one: sums of lots are off by rounding.
@@ -53,16 +53,16 @@ class MaskedDiscrete(ActionSpec):
         """A position in units."""
         return Trade("position", asset=asset_index(self, panel), size=1.0, by_units=True)
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the units to hold, NaN to leave the position as it is."""
         goals, holds, legal = self._judged(view, view.action[:, None] + self._lowest)
         out[...] = view.xp.where(legal & ~holds, goals, view.xp.nan)[:, 0]
 
-    def mask(self, view: View, state: AnyArrays) -> AnyArray | None:
+    def mask(self, view: View, state: NamedArrays) -> BackendArray | None:
         """What can be carried at the current close, (n, actions)."""
         return self._judged(view, self._choices(view.xp))[2]
 
-    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
+    def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """The legal action after which the position is nearest; the lowest among equals."""
         xp, asset = view.xp, asset_index(self, view.market.panel)
         choices = self._choices(xp)
@@ -80,11 +80,11 @@ class MaskedDiscrete(ActionSpec):
         only_longs = self.config.mode == "targets" and not self.config.short
         return 0 if only_longs else -int(self.config.max_units)
 
-    def _choices(self, xp: ArrayFunctions) -> AnyArray:
+    def _choices(self, xp: ArrayFunctions) -> BackendArray:
         """Lots of every action, (1, actions)."""
         return xp.arange(self._lowest, self.config.max_units + 1)[None, :]
 
-    def _judged(self, view: View, lots: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    def _judged(self, view: View, lots: BackendArray) -> tuple[BackendArray, BackendArray, BackendArray]:
         """For lots (n, k) or (1, k): units they lead to, whether they hold, whether they are legal; all (n, k)."""
         xp, config = view.xp, self.config
         asset = asset_index(self, view.market.panel)

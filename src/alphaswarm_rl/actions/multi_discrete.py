@@ -8,7 +8,7 @@ from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -41,7 +41,7 @@ class MultiDiscreteOrders(ActionSpec):
         """Whole shares."""
         return Trade("shares", whole=True)
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes shares per asset."""
         out[...] = view.action
         out -= self._middle
@@ -49,7 +49,7 @@ class MultiDiscreteOrders(ActionSpec):
         out *= self.config.hmax
         out /= self._middle
 
-    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
+    def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """The levels nearest to the orders that lead there at the current closes."""
         xp, middle = view.xp, self._middle
         order = (units_for(view, weights) - view.positions) / self.config.hmax

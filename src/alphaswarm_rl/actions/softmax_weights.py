@@ -10,7 +10,7 @@ from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 
@@ -40,14 +40,14 @@ class SoftmaxWeights(ActionSpec):
         """Weights."""
         return Trade("weights")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the assets' part of the softmax."""
         xp, bound = view.xp, self.config.bound
         # The bound takes the place of the row's maximum: nothing overflows, and with it at most 20 nothing vanishes.
         parts = xp.exp(xp.clip(cast(xp, view.action, xp.float64), -bound, bound) - bound)
         out[...] = parts[:, 1:] / xp.sum(parts, axis=-1)[:, None]
 
-    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
+    def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """Logarithms of the weights, the smallest and the largest equally far from 0."""
         xp, bound = view.xp, self.config.bound
         cash = xp.clip(1.0 - xp.sum(weights, axis=-1), 0.0, 1.0)[:, None]
@@ -56,7 +56,7 @@ class SoftmaxWeights(ActionSpec):
         return cast(xp, xp.clip(logs - middle, -bound, bound), xp.float32)
 
 
-def _largest(xp: ArrayFunctions, values: AnyArray) -> AnyArray:
+def _largest(xp: ArrayFunctions, values: BackendArray) -> BackendArray:
     """Each row's largest value, (n, 1), by folding halves that may overlap."""
     while values.shape[1] > 1:
         half = (values.shape[1] + 1) // 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from alphaswarm_rl.actions.integer_shares import IntegerShares
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -20,7 +20,7 @@ class StopLossShares(IntegerShares):
 
         stop: float = Field(0.9, gt=0, lt=1, description="Close over average buy price at or below which all is sold.")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes units per asset."""
         super().step(view, state, out)
         stopped = (view.positions > 0) & (view.close <= self.config.stop * view.average_cost)

@@ -8,7 +8,7 @@ from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace
+from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -38,12 +38,12 @@ class TargetPosition(ActionSpec):
         """Weights."""
         return Trade("weights")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the target weights."""
         out[...] = view.xp.clip(view.action, self._low, 1.0)
         out *= self.config.leverage
 
-    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
+    def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """Those weights over the leverage, within the bounds."""
         return cast(view.xp, view.xp.clip(weights / self.config.leverage, self._low, 1.0), view.xp.float32)
 

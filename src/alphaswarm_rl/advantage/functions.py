@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from alphaswarm_rl.core.contracts import RolloutRewards
-from alphaswarm_rl.core.types import AnyArray
+from alphaswarm_rl.core.types import BackendArray
 
 #: What keeps a division by a standard deviation finite.
 _GRPO_FLOOR = 1e-6
 _VARIANCE_FLOOR = 1e-8
 
 #: Count, mean and sum of squared distances of parts of cohorts, (M,) each.
-_Parts = tuple[AnyArray, ...]
+_Parts = tuple[BackendArray, ...]
 
 
-def namespace(array: AnyArray) -> Any:
+def namespace(array: BackendArray) -> Any:
     """The library that an array belongs to: NumPy or torch."""
     if isinstance(array, np.ndarray | np.generic):
         return np
@@ -36,16 +36,16 @@ def namespace(array: AnyArray) -> Any:
 
 
 def gae(
-    rewards: AnyArray,
-    values: AnyArray,
-    next_values: AnyArray,
-    terminated: AnyArray,
-    truncated: AnyArray,
+    rewards: BackendArray,
+    values: BackendArray,
+    next_values: BackendArray,
+    terminated: BackendArray,
+    truncated: BackendArray,
     *,
     gamma: float,
     lam: float,
-    valid: AnyArray = None,
-) -> tuple[AnyArray, AnyArray]:
+    valid: BackendArray = None,
+) -> tuple[BackendArray, BackendArray]:
     """Generalised advantages and the returns that a critic should learn, (T, N) each; see `RolloutRewards`.
 
     Backwards in time: delta = r + gamma V_next - V and A = delta + gamma lam A_next. V_next is `next_values`, 0 where
@@ -72,7 +72,7 @@ def gae(
     return advantages, advantages + values
 
 
-def _passed_over(after: AnyArray, ended: AnyArray, valid: AnyArray) -> AnyArray:
+def _passed_over(after: BackendArray, ended: BackendArray, valid: BackendArray) -> BackendArray:
     """V_next where steps that are not valid are passed over."""
     xp = namespace(after)
     found = [after[-1]]
@@ -81,7 +81,7 @@ def _passed_over(after: AnyArray, ended: AnyArray, valid: AnyArray) -> AnyArray:
     return xp.stack(found[::-1])
 
 
-def whitened(advantages: AnyArray, valid: AnyArray = None) -> AnyArray:
+def whitened(advantages: BackendArray, valid: BackendArray = None) -> BackendArray:
     """Advantages of mean 0 and standard deviation 1 over the valid steps (sample variance); 0 at the others.
 
     One valid step alone becomes 0.
@@ -94,7 +94,7 @@ def whitened(advantages: AnyArray, valid: AnyArray = None) -> AnyArray:
     return xp.where(valid, scaled, xp.zeros_like(scaled))
 
 
-def globally_normalized(advantages: AnyArray, valid: AnyArray = None) -> AnyArray:
+def globally_normalized(advantages: BackendArray, valid: BackendArray = None) -> BackendArray:
     """Advantages less their mean, over their standard deviation, both over the valid steps (population variance).
 
     Long episodes weigh more than short ones. Steps that are not valid are moved and scaled like the others.
@@ -104,8 +104,13 @@ def globally_normalized(advantages: AnyArray, valid: AnyArray = None) -> AnyArra
 
 
 def grpo(
-    rewards: AnyArray, groups: AnyArray, valid: AnyArray, *, leave_one_out: bool = True, normalize: bool = True
-) -> tuple[AnyArray, GroupStatistics]:
+    rewards: BackendArray,
+    groups: BackendArray,
+    valid: BackendArray,
+    *,
+    leave_one_out: bool = True,
+    normalize: bool = True,
+) -> tuple[BackendArray, GroupStatistics]:
     """Each sample's reward less its cohort's mean, over its cohort's standard deviation, (M,).
 
     Where that is 0 the difference stays as it is. DeepSeek's GRPO is the one without `leave_one_out`.
@@ -118,7 +123,7 @@ def grpo(
     return advantages, cohort
 
 
-def _moments(x: AnyArray, valid: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+def _moments(x: BackendArray, valid: BackendArray) -> tuple[BackendArray, BackendArray, BackendArray]:
     """How many steps count, x less their mean, and the sum of their squared distances from it, in two passes."""
     xp = namespace(x)
     valid = xp.ones_like(x, dtype=xp.bool) if valid is None else valid
@@ -139,17 +144,17 @@ class EpisodeSamples:
         numbers: The sample that each step belongs to, (T, N).
     """
 
-    rewards: AnyArray
-    valid: AnyArray
-    groups: AnyArray
-    numbers: AnyArray
+    rewards: BackendArray
+    valid: BackendArray
+    groups: BackendArray
+    numbers: BackendArray
 
     @property
-    def judged(self) -> tuple[AnyArray, AnyArray, AnyArray]:
+    def judged(self) -> tuple[BackendArray, BackendArray, BackendArray]:
         """What samples are judged by: rewards, cohorts, and whether they count."""
         return self.rewards, self.groups, self.valid
 
-    def spread(self, per_sample: AnyArray) -> AnyArray:
+    def spread(self, per_sample: BackendArray) -> BackendArray:
         """A number per sample as a number per step, (T, N): each step has that of its sample."""
         return per_sample[self.numbers]
 
@@ -191,12 +196,14 @@ class GroupStatistics:
         count: Valid members of its cohort.
     """
 
-    baseline: AnyArray
-    std: AnyArray
-    count: AnyArray
+    baseline: BackendArray
+    std: BackendArray
+    count: BackendArray
 
 
-def group_statistics(rewards: AnyArray, groups: AnyArray, valid: AnyArray, *, leave_one_out: bool) -> GroupStatistics:
+def group_statistics(
+    rewards: BackendArray, groups: BackendArray, valid: BackendArray, *, leave_one_out: bool
+) -> GroupStatistics:
     """Mean and standard deviation of each sample's cohort, over its valid members.
 
     Both come from merging (count, mean, sum of squared distances) of parts of a cohort, which is as exact as two passes
@@ -238,7 +245,7 @@ def _merge(left: _Parts, right: _Parts) -> _Parts:
     return count, left[1] + distance * share, left[2] + right[2] + distance * distance * left[0] * share
 
 
-def _scan(parts: _Parts, ids: AnyArray) -> _Parts:
+def _scan(parts: _Parts, ids: BackendArray) -> _Parts:
     """Each sample merged with all before it of the same cohort; cohorts lie together. Doubles its reach each round."""
     xp, reach = namespace(ids), 1
     while reach < len(ids):
@@ -256,7 +263,7 @@ def _flipped(parts: _Parts) -> _Parts:
     return tuple(namespace(part).flip(part, (0,)) for part in parts)
 
 
-def _shifted(parts: _Parts, ids: AnyArray, by: int) -> _Parts:
+def _shifted(parts: _Parts, ids: BackendArray, by: int) -> _Parts:
     """The neighbour's part, or an empty one where the neighbour is of another cohort or there is none."""
     xp = namespace(ids)
     apart = xp.roll(ids, by) != ids

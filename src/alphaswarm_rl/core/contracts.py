@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from alphaswarm_rl.core.errors import ComponentError
-from alphaswarm_rl.core.types import AnyArray, AnyObservation, AnySpace, Array, JsonMapping, JsonObject
+from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array, BackendArray, JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window as Window
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class TrainingHooks(HaltToken, Protocol):
     def boundary(self, metrics: Mapping[str, float]) -> None:
         """Called whenever the learner's state is whole (after each rollout and its update): it may be saved now."""
 
-    def decided(self, values: AnyArray, log_probs: AnyArray) -> None:
+    def decided(self, values: BackendArray, log_probs: BackendArray) -> None:
         """Called after each vector step by learners that know the value of what they saw and how likely they acted so.
 
         Both are arrays or tensors with one number per environment, and stay as they are.

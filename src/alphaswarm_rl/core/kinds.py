@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from alphaswarm_rl.core.refs import ComponentRef
     from alphaswarm_rl.core.study_context import StudyContext
-    from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace, JsonMapping
+    from alphaswarm_rl.core.types import AnySpace, BackendArray, JsonMapping, NamedArrays
     from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 
 
@@ -128,11 +128,11 @@ class SmallComponent(RLComponent):
     #: Names of further state arrays, one number per environment and asset, (n, A) float64, 0 as an episode begins.
     asset_state: ClassVar[tuple[str, ...]] = ()
 
-    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
+    def init(self, n: int, xp: ArrayFunctions) -> NamedArrays:
         """State arrays for `n` environments, each of leading dimension `n`, as an episode begins."""
         return {}
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """Arrays that all environments share, by bar or by asset; in `step` they stand in `state` beside its arrays."""
         return {}
 
@@ -141,7 +141,7 @@ class SmallComponent(RLComponent):
         return 0
 
     @abc.abstractmethod
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes this step's result for all environments into `out`."""
 
 
@@ -203,18 +203,18 @@ class ActionSpec(SmallComponent):
     def trade(self, panel: Panel) -> Trade:
         """Which way of trading `out` is meant for."""
 
-    def exits(self, view: View, state: AnyArrays) -> AnyArray:
+    def exits(self, view: View, state: NamedArrays) -> BackendArray:
         """For brackets: prices (n,) at which positions are closed inside the bar; NaN where they stay.
 
         It is asked after the fill, and before it too where orders fill at the bar's close: twice must be as once.
         """
         return view.xp.full(view.n, view.xp.nan)
 
-    def mask(self, view: View, state: AnyArrays) -> AnyArray | None:
+    def mask(self, view: View, state: NamedArrays) -> BackendArray | None:
         """Which of its discrete actions are legal now, (n, actions); None where there are no masks."""
         return None
 
-    def encode(self, view: View, weights: AnyArray) -> AnyArray | None:
+    def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """The actions that come nearest to these target weights (n, A); None where it has no such actions."""
         return None
 

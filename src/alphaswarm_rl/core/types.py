@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 #: A NumPy array of any shape and type.
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 #: An array of NumPy's or a tensor of torch's: code for both uses what they have in common.
-AnyArray: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | Tensor"
+BackendArray: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | Tensor"
 #: Such arrays by name: the state of a part, or what it prepared from the panel.
-AnyArrays: TypeAlias = "dict[str, AnyArray]"
+NamedArrays: TypeAlias = "dict[str, BackendArray]"
 #: What environments show and policies are asked: an array, or one per key of a Dict space.
-AnyObservation: TypeAlias = "AnyArray | Mapping[str, AnyArray]"
+AnyObservation: TypeAlias = "BackendArray | Mapping[str, BackendArray]"
 #: A Gymnasium space of anything.
 AnySpace: TypeAlias = "Space[Any]"
 #: A JSON document's object, as `json.loads` gives it.

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 
 if TYPE_CHECKING:
     import numpy as np
 
-Function: TypeAlias = "Callable[..., AnyArray]"
+Function: TypeAlias = "Callable[..., BackendArray]"
 
 
 class ArrayFunctions(Protocol):
@@ -65,29 +65,29 @@ class Backend(Protocol):
     #: Array functions under NumPy's names.
     xp: Any
 
-    def put(self, array: Array) -> AnyArray:
+    def put(self, array: Array) -> BackendArray:
         """A NumPy array as an array of this library, on its device."""
 
-    def take(self, table: AnyArray, bar: AnyArray, out: AnyArray) -> None:
+    def take(self, table: BackendArray, bar: BackendArray, out: BackendArray) -> None:
         """Writes row `bar[i]` to `out[i]`."""
 
-    def take_columns(self, table: AnyArray, bar: AnyArray, columns: AnyArray, out: AnyArray) -> None:
+    def take_columns(self, table: BackendArray, bar: BackendArray, columns: BackendArray, out: BackendArray) -> None:
         """Writes the given columns of row `bar[i]` to `out[i]`."""
 
-    def take_window(self, table: AnyArray, bar: AnyArray, length: int, out: AnyArray) -> None:
+    def take_window(self, table: BackendArray, bar: BackendArray, length: int, out: BackendArray) -> None:
         """Writes the `length` rows up to `bar[i]`, oldest first, to `out[i]`, (n, length * C)."""
 
-    def take_growth(self, table: AnyArray, bar: AnyArray, start: AnyArray, out: AnyArray) -> None:
+    def take_growth(self, table: BackendArray, bar: BackendArray, start: BackendArray, out: BackendArray) -> None:
         """Writes row `bar[i]` over row `start[i]` minus 1 to `out[i]`; 0 where the latter is not positive."""
 
     def take_weights(
         self,
-        positions: AnyArray,
-        prices: AnyArray,
-        bar: AnyArray,
-        value: AnyArray,
-        out: AnyArray,
-        cash: AnyArray | None = None,
+        positions: BackendArray,
+        prices: BackendArray,
+        bar: BackendArray,
+        value: BackendArray,
+        out: BackendArray,
+        cash: BackendArray | None = None,
     ) -> None:
         """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value.
 
@@ -178,15 +178,15 @@ class MarketTables(Protocol):
     @property
     def ends(self) -> Any: ...
     @property
-    def close(self) -> AnyArray: ...
+    def close(self) -> BackendArray: ...
     @property
-    def fill_price(self) -> AnyArray: ...
+    def fill_price(self) -> BackendArray: ...
     @property
-    def tradable(self) -> AnyArray: ...
+    def tradable(self) -> BackendArray: ...
     @property
-    def features(self) -> AnyArray: ...
+    def features(self) -> BackendArray: ...
     @property
-    def market_features(self) -> AnyArray: ...
+    def market_features(self) -> BackendArray: ...
 
 
 #: Arrays that belong to the environments and go along with their rows.
@@ -252,25 +252,25 @@ class View:
     market: MarketTables
     n: int
     initial_cash: float
-    bar: AnyArray
-    start: AnyArray
-    last: AnyArray
-    cash: AnyArray
-    positions: AnyArray
-    value: AnyArray
-    value_before: AnyArray
-    peak: AnyArray
-    cost: AnyArray
-    carry: AnyArray
-    turnover: AnyArray
-    traded: AnyArray
-    average_cost: AnyArray
-    called: AnyArray
-    terminated: AnyArray
-    truncated: AnyArray
-    improper_stop: AnyArray
-    reward: AnyArray
-    action: AnyArray
+    bar: BackendArray
+    start: BackendArray
+    last: BackendArray
+    cash: BackendArray
+    positions: BackendArray
+    value: BackendArray
+    value_before: BackendArray
+    peak: BackendArray
+    cost: BackendArray
+    carry: BackendArray
+    turnover: BackendArray
+    traded: BackendArray
+    average_cost: BackendArray
+    called: BackendArray
+    terminated: BackendArray
+    truncated: BackendArray
+    improper_stop: BackendArray
+    reward: BackendArray
+    action: BackendArray
 
     def __init__(self, market: MarketTables, initial_cash: float, n: int) -> None:
         self.xp = xp = market.backend.xp
@@ -289,7 +289,7 @@ class View:
         self.average_cost = self.action = None
 
     @classmethod
-    def of(cls, market: MarketTables, initial_cash: float, arrays: Mapping[str, AnyArray]) -> View:
+    def of(cls, market: MarketTables, initial_cash: float, arrays: Mapping[str, BackendArray]) -> View:
         """A view that holds these arrays, by name; the others of `ARRAYS` are None."""
         view = cls.__new__(cls)
         view.xp, view.market, view.initial_cash, view.n = market.backend.xp, market, initial_cash, len(arrays["bar"])
@@ -297,70 +297,70 @@ class View:
             setattr(view, name, arrays.get(name))
         return view
 
-    def rows(self, indices: AnyArray) -> View:
+    def rows(self, indices: BackendArray) -> View:
         """A view of some of the environments, with arrays of its own."""
         return View.of(self.market, self.initial_cash, {name: array[indices] for name, array in self.arrays().items()})
 
-    def arrays(self) -> AnyArrays:
+    def arrays(self) -> NamedArrays:
         """The arrays of its accounts by name, without those that are None."""
         named = ((name, getattr(self, name)) for name in ARRAYS)
         return {name: array for name, array in named if array is not None}
 
     @property
-    def close(self) -> AnyArray:
+    def close(self) -> BackendArray:
         """Closing prices, (n, A); 0 where an asset has none yet."""
         return self.market.close[self.bar]
 
     @property
-    def fill_price(self) -> AnyArray:
+    def fill_price(self) -> BackendArray:
         """Where the step's orders were filled, (n, A)."""
         behind = 1 - self.market.fill.lag
         return self.market.fill_price[self.xp.maximum(self.bar - behind, self.xp.zeros_like(self.bar))]
 
     @property
-    def features(self) -> AnyArray:
+    def features(self) -> BackendArray:
         """The features of the bar, (n, A * K), asset after asset."""
         return self.market.features[self.bar]
 
     @property
-    def steps(self) -> AnyArray:
+    def steps(self) -> BackendArray:
         """Decisions of the episode so far, (n,) int64."""
         return self.bar - self.start
 
     @property
-    def weights(self) -> AnyArray:
+    def weights(self) -> BackendArray:
         """Value of each position over the equity, (n, A); 0 where there is no equity."""
         alive = self.value > 0
         return self.positions * self.close / self.xp.where(alive, self.value, self.xp.inf)[:, None]
 
     @property
-    def drawdown(self) -> AnyArray:
+    def drawdown(self) -> BackendArray:
         """Relative distance below the peak, (n,)."""
         return 1.0 - self.value / self.peak
 
     @property
-    def portfolio_return(self) -> AnyArray:
+    def portfolio_return(self) -> BackendArray:
         """Relative change of the equity in the step, (n,); 0 where there was none before."""
         before = self.xp.where(self.value_before > 0, self.value_before, self.xp.inf)
         return (self.value - self.value_before) / before
 
-    def take(self, table: AnyArray, out: AnyArray) -> None:
+    def take(self, table: BackendArray, out: BackendArray) -> None:
         """Writes row `bar[i]` of a table (T, C) to `out[i]`, (n, C)."""
         self.market.backend.take(table, self.bar, out)
 
-    def take_columns(self, table: AnyArray, columns: AnyArray, out: AnyArray) -> None:
+    def take_columns(self, table: BackendArray, columns: BackendArray, out: BackendArray) -> None:
         """Writes some columns of row `bar[i]` of a table (T, C) to `out[i]`, (n, len(columns))."""
         self.market.backend.take_columns(table, self.bar, columns, out)
 
-    def take_growth(self, table: AnyArray, out: AnyArray) -> None:
+    def take_growth(self, table: BackendArray, out: BackendArray) -> None:
         """Writes the growth of a table (T, C) since the episode's first bar to `out`, (n, C); 0 where undefined."""
         self.market.backend.take_growth(table, self.bar, self.start, out)
 
-    def take_weights(self, out: AnyArray, *, cash: bool = False) -> None:
+    def take_weights(self, out: BackendArray, *, cash: bool = False) -> None:
         """Writes `weights` to `out`, (n, A); with cash its weight before them, (n, 1 + A)."""
         held = (self.positions, self.market.close, self.bar, self.value, out)
         self.market.backend.take_weights(*held, self.cash if cash else None)
 
-    def take_window(self, table: AnyArray, length: int, out: AnyArray) -> None:
+    def take_window(self, table: BackendArray, length: int, out: BackendArray) -> None:
         """Writes the `length` rows up to `bar[i]` of a table (T, C), oldest first, to `out[i]`, (n, length * C)."""
         self.market.backend.take_window(table, self.bar, length, out)

@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space, iterate
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.core.types import AnyArray, AnySpace, Array, JsonObject
+from alphaswarm_rl.core.types import AnySpace, Array, BackendArray, JsonObject
 from alphaswarm_rl.envs.episodes import Episodes, checked_request
 from alphaswarm_rl.envs.gym_ids import picture
 
@@ -75,7 +75,7 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
             env_infos.append(info)
         return self._shaped(observations), {"env_infos": tuple(env_infos)} if any(env_infos) else {}
 
-    def step(self, actions: AnyArray) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: BackendArray) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Steps every environment; ended episodes are followed at once by their next."""
         if self._episodes.numbers[0] < 0:
             raise ResetNeeded("Cannot call step() before calling reset()")
@@ -179,11 +179,11 @@ def _writer(space: AnySpace, num_envs: int, name: str) -> tuple[Callable[[], Any
     )
 
 
-def _put_array(batch: Array, row: int, observation: AnyArray) -> None:
+def _put_array(batch: Array, row: int, observation: BackendArray) -> None:
     batch[row] = observation
 
 
-def _put_dict(batch: dict[str, Array], row: int, observation: Mapping[str, AnyArray]) -> None:
+def _put_dict(batch: dict[str, Array], row: int, observation: Mapping[str, BackendArray]) -> None:
     for key, array in batch.items():
         array[row] = observation[key]
 

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.seeding import derived_seed
-from alphaswarm_rl.core.types import AnyArray, Array, JsonObject
+from alphaswarm_rl.core.types import Array, BackendArray, JsonObject
 from alphaswarm_rl.envs.base import WatchedEnv
 from alphaswarm_rl.envs.observation_transform import ObservationSettings, ObservationTransform
 
@@ -65,7 +65,7 @@ class PreprocessedEnv(VectorWrapper):
         everyone = np.ones(self.num_envs, np.bool_)
         return self.transform.apply(observations, everyone, learn=self._learns), infos
 
-    def step(self, actions: AnyArray) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: BackendArray) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Steps the environment inside."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         mask = infos.get("_final_obs")

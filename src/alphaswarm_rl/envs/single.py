@@ -10,7 +10,7 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.core.types import AnyArray, AnyObservation, JsonMapping, JsonObject
+from alphaswarm_rl.core.types import AnyObservation, BackendArray, JsonMapping, JsonObject
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):
@@ -42,7 +42,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         observation, infos = self.batched.reset(seed=seed, options=options)
         return _first(observation), _one(infos)
 
-    def step(self, action: AnyArray | int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: BackendArray | int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step; at an episode's end the observation is its last."""
         if self._waiting is not None:
             raise gymnasium.error.ResetNeeded("The episode is over: call reset() first")

@@ -15,7 +15,7 @@ from alphaswarm_rl.core.contracts import EnvRequest, NamedTerm
 from alphaswarm_rl.core.errors import DataError, EnvError, SpecError
 from alphaswarm_rl.core.kinds import ActionSpec, ObservationBuilder, PortfolioStage, SmallComponent, Termination
 from alphaswarm_rl.core.refs import reference
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, JsonObject
+from alphaswarm_rl.core.types import BackendArray, JsonObject, NamedArrays
 from alphaswarm_rl.envs.trading import TradingComponent, costs_of, margin_of
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.decider import Decider
@@ -282,11 +282,11 @@ class TradingParts:
         yield from self.terminations
         yield from self.decider.stages
 
-    def arrays(self) -> AnyArrays:
+    def arrays(self) -> NamedArrays:
         """Their own arrays, under the names that they have in saved states."""
         return {f"part{index}/{name}": array for index, part in enumerate(self) for name, array in part.own.items()}
 
-    def holding(self, arrays: Mapping[str, AnyArray]) -> TradingParts:
+    def holding(self, arrays: Mapping[str, BackendArray]) -> TradingParts:
         """The same parts with these arrays, by the names of `arrays`; parts of which none is given keep their own."""
         held = []
         for index, part in enumerate(self):

@@ -8,7 +8,7 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, State
 from alphaswarm_rl.core.errors import CheckpointError, RunError
-from alphaswarm_rl.core.types import AnyArray, AnyObservation, AnySpace, Array
+from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array, BackendArray
 from alphaswarm_rl.inference.observation_batch import batch_length
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def memory_from_state(state: State) -> object:
     return parts[0] if state.data["alone"] else parts
 
 
-def _part(array: Array, kind: str) -> AnyArray:
+def _part(array: Array, kind: str) -> BackendArray:
     if kind == "numpy":
         return np.array(array)
     import torch

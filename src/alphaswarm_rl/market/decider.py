@@ -7,7 +7,7 @@ from copy import copy
 
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec, PortfolioStage
-from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.types import Array, BackendArray
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.part import Part
@@ -50,7 +50,7 @@ class Decider:
         self._component = action
         self._threshold = turbulence_threshold
 
-    def decide(self, view: View, actions: AnyArray, out: AnyArray | None = None) -> AnyArray:
+    def decide(self, view: View, actions: BackendArray, out: BackendArray | None = None) -> BackendArray:
         """The targets of all accounts, written to `out`; None: to a new array."""
         view.action = actions
         if out is None:
@@ -63,11 +63,11 @@ class Decider:
             turbulence_gate(view, self.trade, self._threshold, out)
         return out
 
-    def exits(self, view: View) -> AnyArray:
+    def exits(self, view: View) -> BackendArray:
         """For brackets: prices (n,) at which positions are closed inside the bar; NaN where they stay."""
         return self._component.exits(view, self.action.state)
 
-    def masks(self, view: View) -> AnyArray | None:
+    def masks(self, view: View) -> BackendArray | None:
         """Which discrete actions are legal now, (n, actions); None where the action masks none."""
         return self._component.mask(view, self.action.state)
 
@@ -88,7 +88,7 @@ class Decider:
         return decider
 
 
-def turbulence_gate(view: View, trade: Trade, threshold: float, targets: AnyArray) -> None:
+def turbulence_gate(view: View, trade: Trade, threshold: float, targets: BackendArray) -> None:
     """Sells everything and buys nothing where the market's turbulence has reached the threshold.
 
     A target of weights or of a position becomes 0, an order in shares becomes minus what is held.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.types import Array, BackendArray
 from alphaswarm_rl.core.view import Backend, View
 from alphaswarm_rl.market.fills import FillPolicy, fill_prices
 from alphaswarm_rl.market.panel import MarketPanel
@@ -104,7 +104,7 @@ def _shown(values: Array) -> Array:
     return np.nan_to_num(values, nan=0.0) if np.isnan(values).any() else values
 
 
-def average_cost(view: View) -> AnyArray:
+def average_cost(view: View) -> BackendArray:
     """The average price of the units held after the view's step, (n, A): weighted by units, unchanged by sells.
 
     A split divides it as it multiplies units. Fills at the new bar come after its splits, fills at the old one before.

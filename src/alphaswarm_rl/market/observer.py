@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.types import Array, BackendArray
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.part import Part
@@ -42,7 +42,7 @@ class Observer:
         self.parts = tuple(Part(builder, market, n) for builder in builders)
         self.columns = tuple(slice(*edges) for edges in pairwise(accumulate(map(len, names), initial=0)))
 
-    def observe(self, view: View, out: AnyArray | None = None) -> AnyArray:
+    def observe(self, view: View, out: BackendArray | None = None) -> BackendArray:
         """What all accounts see, written to `out`; None: to a new array."""
         if out is None:
             out = view.xp.zeros((view.n, len(self.feature_names)), dtype=view.xp.float32)
@@ -50,7 +50,7 @@ class Observer:
             part.component.step(view, part.state, out[:, columns])
         return out
 
-    def observe_rows(self, view: View, rows: Array, out: AnyArray) -> AnyArray:
+    def observe_rows(self, view: View, rows: Array, out: BackendArray) -> BackendArray:
         """What some of the accounts see, which `view` shows, written to `out`."""
         for part, columns in zip(self.parts, self.columns, strict=True):
             part.step_rows(view, rows, out[:, columns])

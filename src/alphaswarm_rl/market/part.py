@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 
 from alphaswarm_rl.core.kinds import SmallComponent
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.market import Market
 
@@ -33,17 +33,17 @@ class Part:
         self.own = self.fresh(n)
         self.state = {**self._shared(market), **self.own}
 
-    def fresh(self, n: int) -> AnyArrays:
+    def fresh(self, n: int) -> NamedArrays:
         """Its own arrays as an episode begins for n accounts."""
         xp = self._xp
         by_asset = {name: xp.zeros((n, self._assets), dtype=xp.float64) for name in self.component.asset_state}
         return {**self.component.init(n, xp), **by_asset}
 
-    def step(self, view: View, out: AnyArray) -> None:
+    def step(self, view: View, out: BackendArray) -> None:
         """One step of all accounts."""
         self.component.step(view, self.state, out)
 
-    def step_rows(self, view: View, rows: Array, out: AnyArray) -> None:
+    def step_rows(self, view: View, rows: Array, out: BackendArray) -> None:
         """One step of some accounts, which `view` shows."""
         if not self.own:
             self.component.step(view, self.state, out)
@@ -63,12 +63,12 @@ class Part:
         """Goes on with a market of more bars; its own arrays stay."""
         self.state = {**self._shared(market), **self.own}
 
-    def holding(self, own: Mapping[str, AnyArray]) -> Part:
+    def holding(self, own: Mapping[str, BackendArray]) -> Part:
         """The same part with other arrays of its own, for steps that are functions of tensors."""
         part = copy(self)
         part.own = dict(own)
         part.state = {**self.state, **own}
         return part
 
-    def _shared(self, market: Market) -> AnyArrays:
+    def _shared(self, market: Market) -> NamedArrays:
         return {name: market.backend.put(table) for name, table in self.component.prepare(market.panel).items()}

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 #: Bars whose matrices are held in double precision at a time.
@@ -40,7 +40,7 @@ class Covariance(ObservationBuilder):
         rows, columns = self._places(panel)
         return tuple(f"cov:{panel.assets[i]}:{panel.assets[j]}" for i, j in zip(rows, columns, strict=True))
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The values at every bar."""
         import numpy as np
 
@@ -58,7 +58,7 @@ class Covariance(ObservationBuilder):
         """As many bars as returns, since a return spans two bars."""
         return int(self.config.lookback)
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the matrix of each environment's bar."""
         view.take(state["table"], out)
 

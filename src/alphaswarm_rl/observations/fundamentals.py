@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.observations.chosen import feature_indices
 
@@ -36,7 +36,7 @@ class Fundamentals(ObservationBuilder):
         self._indices(panel)
         return tuple(f"{name}:{asset}" for asset in panel.assets for name in self.config.fields)
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """Which columns of the market's features they are."""
         import numpy as np
 
@@ -44,7 +44,7 @@ class Fundamentals(ObservationBuilder):
         places = [asset * width + index for asset in range(panel.num_assets) for index in indices]
         return {"columns": np.array(places, np.int64)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the fundamentals of each environment's bar."""
         view.take_columns(view.market.features, state["columns"], out)
 

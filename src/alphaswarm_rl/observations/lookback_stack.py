@@ -7,7 +7,7 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.observations.chosen import feature_indices
 
@@ -37,7 +37,7 @@ class LookbackStack(ObservationBuilder):
         ages = reversed(range(self.config.lookback))
         return tuple(f"{name}:{asset}:t-{age}" for age in ages for asset in panel.assets for name in shown)
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """One row per bar, unless the market's own rows are what is shown."""
         import numpy as np
 
@@ -56,7 +56,7 @@ class LookbackStack(ObservationBuilder):
         """So many that the first decision has them all; the oldest bar's return needs the bar before it."""
         return int(self.config.lookback) - 1 + int(self.config.price_returns)
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the bars up to each environment's."""
         table = state.get("table", view.market.features)
         view.take_window(table, self.config.lookback, out)

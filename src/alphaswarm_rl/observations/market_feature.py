@@ -6,7 +6,7 @@ import abc
 
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -22,14 +22,14 @@ class MarketFeature(ObservationBuilder):
         self._place(panel)
         return (self.feature(),)
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """Its value at every bar."""
         import numpy as np
 
         values = panel.market_features[:, [self._place(panel)]] * self.config.scale
         return {"table": values.astype(np.float32)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the value of each environment's bar."""
         view.take(state["table"], out)
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -48,7 +48,7 @@ class Microstructure(ObservationBuilder):
         second = "close_location" if _quotes(panel, "bid_size", "ask_size") is None else "imbalance"
         return tuple(f"{name}:{asset}" for asset in panel.assets for name in (first, second, "vol_clock"))
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The values at every bar."""
         import numpy as np
 
@@ -73,7 +73,7 @@ class Microstructure(ObservationBuilder):
         """So many that the first decision has a whole mean."""
         return int(self.config.lookback) - 1
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the values of each environment's bar."""
         view.take(state["table"], out)
 

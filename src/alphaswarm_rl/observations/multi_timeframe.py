@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 #: The pieces of a coarser bar, in the order in which they are shown.
@@ -59,7 +59,7 @@ class MultiTimeframe(ObservationBuilder):
             found += [f"real:{asset}:{timeframe}" for asset in panel.assets]
         return tuple(found)
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """All values at every bar."""
         import numpy as np
 
@@ -70,7 +70,7 @@ class MultiTimeframe(ObservationBuilder):
         """What the parameters say: how many it takes is known to the panel alone."""
         return int(self.config.warmup)
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the coarser bars as they stand at each environment's bar."""
         view.take(state["table"], out)
 

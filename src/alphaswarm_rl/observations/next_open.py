@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -28,7 +28,7 @@ class NextOpen(ObservationBuilder):
         """`next_open:KO`, ..."""
         return tuple(f"next_open:{asset}" for asset in panel.assets)
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The change over each bar's end."""
         import numpy as np
 
@@ -37,6 +37,6 @@ class NextOpen(ObservationBuilder):
         table[:-1] = np.nan_to_num(panel.open[1:] / panel.close[:-1] - 1.0, nan=0.0)
         return {"table": table}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the change that follows each environment's bar."""
         view.take(state["table"], out)

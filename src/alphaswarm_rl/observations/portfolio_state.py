@@ -8,7 +8,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 Piece = Literal["cash", "prices", "holdings", "value", "drawdown", "time_left"]
@@ -39,7 +39,7 @@ class PortfolioState(ObservationBuilder):
             found += [piece] if per_asset is None else [f"{per_asset}:{asset}" for asset in panel.assets]
         return tuple(found)
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """Prices of the first bar's units, where splits change what a unit is."""
         import numpy as np
 
@@ -49,7 +49,7 @@ class PortfolioState(ObservationBuilder):
             return {}
         return {"prices": np.nan_to_num(panel.close, nan=0.0) * unit_factor(panel)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the pieces side by side."""
         left, assets, raw = 0, view.market.assets, self.config.raw
         for piece in self._passes():
@@ -84,7 +84,7 @@ class PortfolioState(ObservationBuilder):
                 passes.append(piece)
         return passes
 
-    def _number(self, piece: str, view: View) -> AnyArray:
+    def _number(self, piece: str, view: View) -> BackendArray:
         raw = self.config.raw
         if piece == "cash":
             return view.cash if raw else view.cash / view.xp.where(view.value > 0, view.value, view.xp.inf)

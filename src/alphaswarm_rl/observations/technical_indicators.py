@@ -7,7 +7,7 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.observations.chosen import feature_indices
 
@@ -33,7 +33,7 @@ class TechnicalIndicators(ObservationBuilder):
         flat = [f"{feature}:{asset}" for asset in panel.assets for feature in panel.feature_names]
         return tuple(flat[place] for place in places)
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The columns, unless they are all of them in their order."""
         import numpy as np
 
@@ -42,7 +42,7 @@ class TechnicalIndicators(ObservationBuilder):
             return {}
         return {"columns": np.array(places, np.int64)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the features of each environment's bar."""
         if "columns" in state:
             view.take_columns(view.market.features, state["columns"], out)

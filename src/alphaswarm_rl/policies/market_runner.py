@@ -15,7 +15,7 @@ from gymnasium.spaces import Box
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, PolicyRequest, State
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError
-from alphaswarm_rl.core.types import AnyArray, AnySpace, Array, Batch
+from alphaswarm_rl.core.types import AnySpace, Array, BackendArray, Batch
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.policies.runners import batch_size
 
@@ -177,7 +177,7 @@ class MarketRunner:
         if by_units and isinstance(space, Box) and space.shape == self._cut.shape[1:]:
             self._bounds = space.low, space.high
 
-    def act(self, observation: Batch, *, deterministic: bool) -> AnyArray:
+    def act(self, observation: Batch, *, deterministic: bool) -> BackendArray:
         """Actions for what the environment shows now; nothing here is random, so `deterministic` changes nothing."""
         view = self._env.view
         self._check(observation)
@@ -234,6 +234,6 @@ class MarketRunner:
             )
 
 
-def _on_host(array: AnyArray) -> Array:
+def _on_host(array: BackendArray) -> Array:
     """An array of any library as NumPy's."""
     return np.asarray(array.cpu() if hasattr(array, "cpu") else array)

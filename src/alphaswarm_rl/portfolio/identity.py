@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alphaswarm_rl.core.kinds import PortfolioStage
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -13,5 +13,5 @@ class Identity(PortfolioStage):
     rl_alias = "identity"
     rl_category = "weights"
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes nothing."""

@@ -7,7 +7,7 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.rewards.step_return import step_return
 
@@ -28,7 +28,7 @@ class BenchmarkOutperformance(RewardTerm):
 
         asset: str | None = Field(None, description="The asset to do better than; null: all in equal parts.")
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The benchmark's return from the bar before, (T,)."""
         import numpy as np
 
@@ -54,6 +54,6 @@ class BenchmarkOutperformance(RewardTerm):
             )
         return {"benchmark": np.ascontiguousarray(change[:, panel.assets.index(asset)])}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the difference of returns."""
         out[...] = step_return(view) - state["benchmark"][view.bar]

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -21,6 +21,6 @@ class CashIdle(RewardTerm):
 
         penalty: float = Field(0.0005, ge=0, description="Reward lost per step in cash alone.")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the penalty."""
         out[...] = view.xp.where(view.xp.all(view.positions == 0, axis=-1), -self.config.penalty, 0.0)

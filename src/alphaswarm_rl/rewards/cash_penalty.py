@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -24,7 +24,7 @@ class CashPenalty(RewardTerm):
 
         cash_fraction: float = Field(0.1, ge=0, lt=1, description="Part of the value that should be in cash.")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the reward."""
         xp = view.xp
         missing = xp.clip(self.config.cash_fraction * view.value - view.cash, 0.0, xp.inf)

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -29,6 +29,6 @@ class ClipResidual(RewardTerm):
                 raise ValueError("low must be below high")
             return self
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes what is missing to the nearer bound."""
         out[...] = view.xp.clip(view.reward, self.config.low, self.config.high) - view.reward

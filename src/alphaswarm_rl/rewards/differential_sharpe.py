@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, View
 from alphaswarm_rl.rewards.step_return import step_return
 
@@ -39,7 +39,7 @@ class DifferentialSharpe(RewardTerm):
         warmup_steps: int = Field(20, ge=0, description="First steps of an episode, without reward.")
         limit: float = Field(10.0, gt=0, description="Largest size of the reward.")
 
-    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
+    def init(self, n: int, xp: ArrayFunctions) -> NamedArrays:
         """A and B, and the number of returns."""
         return {
             "mean": xp.full(n, self.config.mean, dtype=xp.float64),
@@ -47,7 +47,7 @@ class DifferentialSharpe(RewardTerm):
             "count": xp.zeros(n, dtype=xp.float64),
         }
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the derivative, then moves the averages."""
         xp, config, gained = view.xp, self.config, step_return(view)
         mean, second = state["mean"], state["second_moment"]

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -22,6 +22,6 @@ class DrawdownPenalty(RewardTerm):
         weight: float = Field(1.0, ge=0, description="Reward lost per unit of drawdown.")
         threshold: float = Field(0.0, ge=0, lt=1, description="Drawdown that costs nothing.")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the penalty."""
         out[...] = -self.config.weight * view.xp.clip(view.drawdown - self.config.threshold, 0.0, 1.0)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, View
 from alphaswarm_rl.rewards.step_return import step_return
 
@@ -37,7 +37,7 @@ class ExpUtility(RewardTerm):
             "step", description="Whether each return is felt on its own, or the wealth as it grows."
         )
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the utility gained."""
         if self.config.mode == "step":
             out[...] = self._utility(view.xp, step_return(view))
@@ -45,7 +45,7 @@ class ExpUtility(RewardTerm):
             wealth, before = view.value / view.initial_cash, view.value_before / view.initial_cash
             out[...] = self._utility(view.xp, wealth) - self._utility(view.xp, before)
 
-    def _utility(self, xp: ArrayFunctions, x: AnyArray) -> AnyArray:
+    def _utility(self, xp: ArrayFunctions, x: BackendArray) -> BackendArray:
         gamma = self.config.gamma
         if abs(gamma) < _NEUTRAL:
             return x

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.market.unit_factor import unit_factor
 
@@ -30,7 +30,7 @@ class Hindsight(RewardTerm):
         horizon: int = Field(5, ge=1, description="Bars from the decision that are looked ahead.")
         scale: float = Field(1e-4, gt=0, description="Reward per unit of money.")
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """What a unit held at bar t + 1 earns from t to t + horizon, by bar t + 1, (T, A)."""
         import numpy as np
 
@@ -41,7 +41,7 @@ class Hindsight(RewardTerm):
         earned[1:] = (prices[ahead] - prices[:-1]) / factor[1:]
         return {"earned": np.nan_to_num(earned, nan=0.0)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the profit with its look ahead."""
         ahead = view.xp.sum(view.positions * state["earned"][view.bar], axis=-1)
         out[...] = (view.value - view.value_before + self.config.weight * ahead) * self.config.scale

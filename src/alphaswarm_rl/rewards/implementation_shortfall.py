@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.market.unit_factor import unit_factor
 
@@ -38,11 +38,11 @@ class ImplementationShortfall(RewardTerm):
             None, description="Units to be traded of each asset, negative to sell; null: no order is given."
         )
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """What a split makes of units, by bar, (T, A)."""
         return {"factor": unit_factor(panel)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes minus the shortfall of the step."""
         xp, factor, quantity = view.xp, state["factor"], self.config.quantity
         arrival = view.market.close[view.start]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -26,7 +26,7 @@ class InventoryQuadratic(RewardTerm):
             "units", description="What a position is counted in: its units, or its value over the equity."
         )
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the penalty."""
         held = view.positions if self.config.measure == "units" else view.weights
         out[...] = -self.config.phi * view.xp.sum(held * held, axis=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.rewards.step_return import step_return
 
@@ -14,6 +14,6 @@ class PortfolioReturn(RewardTerm):
     rl_alias = "portfolio_return"
     rl_category = "profit"
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the return."""
         out[...] = step_return(view)

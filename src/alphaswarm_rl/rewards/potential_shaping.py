@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -26,7 +26,7 @@ class PotentialShaping(RewardTerm):
 
         gamma: float = Field(0.99, ge=0, le=1, description="Discount factor; the agent's own.")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the shaping."""
         before = view.value_before / view.initial_cash - 1.0
         after = view.xp.where(view.terminated, 0.0, view.value / view.initial_cash - 1.0)

@@ -7,7 +7,7 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 #: A variance below this is none.
@@ -34,7 +34,7 @@ class RiskParity(RewardTerm):
         weight: float = Field(1.0, ge=0, description="Reward lost when all the risk had to move.")
         lookback: int = Field(60, ge=2, description="Returns that the covariance is made from.")
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The covariance by bar, (T, A, A)."""
         from alphaswarm_rl.market.covariance import covariance
 
@@ -50,7 +50,7 @@ class RiskParity(RewardTerm):
         """Those of the first return, so that there is a covariance at the first reward."""
         return int(self.config.lookback) - 1
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the penalty."""
         xp, weights, covariance = view.xp, view.weights, state["covariance"][view.bar]
         carried = weights * xp.sum(covariance * weights[:, None, :], axis=-1)

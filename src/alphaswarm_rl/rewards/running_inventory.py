@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -31,7 +31,7 @@ class RunningInventory(RewardTerm):
         include_pnl: bool = Field(True, description="Whether the money earned is part of it.")
         scale: float = Field(1.0, gt=0, description="Reward per unit of money.")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes profit less penalties."""
         xp, config = view.xp, self.config
         squared = xp.sum(view.positions * view.positions, axis=-1)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, View
 from alphaswarm_rl.rewards.step_return import step_return
 
@@ -31,11 +31,11 @@ class Sharpe(RewardTerm):
 
         min_steps: int = Field(20, ge=2, description="Returns below which there is no ratio.")
 
-    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
+    def init(self, n: int, xp: ArrayFunctions) -> NamedArrays:
         """Number, mean and summed squared distance from the mean of the returns."""
         return {name: xp.zeros(n, dtype=xp.float64) for name in ("count", "mean", "spread")}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the ratio."""
         xp, gained = view.xp, step_return(view)
         count = state["count"] + 1.0

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -25,7 +25,7 @@ class SlippagePenalty(RewardTerm):
         bps: float = Field(5.0, ge=0, description="Slippage, in basis points of the money traded.")
         scale: float = Field(1e-4, gt=0, description="Reward per unit of money, as of the profit term.")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the penalty."""
         # Not of `traded`: what was bought and sold inside one bar is nothing there.
         notional = view.turnover * view.value_before

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.market.unit_factor import unit_factor
 
@@ -38,11 +38,11 @@ class StopLoss(RewardTerm):
         )
         cash_fraction: float = Field(0.1, ge=0, lt=1, description="Part of the value that should be in cash.")
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """What a split makes of units, by bar, (T, A)."""
         return {"factor": unit_factor(panel)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the reward, then remembers what is held and what it was bought for."""
         xp, config, price, factor = view.xp, self.config, view.fill_price, state["factor"]
         # Fills at the new bar come after its splits, fills at the old one before them.

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, View
 
 
@@ -32,11 +32,11 @@ class StopProperly(RewardTerm):
             "penalise", description="Whether losses grow as gains shrink, or both are multiplied by coef."
         )
 
-    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
+    def init(self, n: int, xp: ArrayFunctions) -> NamedArrays:
         """The episode's return so far."""
         return {"total": xp.zeros(n, dtype=xp.float64)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes what is taken."""
         total = state["total"] + view.reward
         state["total"][...] = total

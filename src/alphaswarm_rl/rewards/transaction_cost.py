@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.rewards.step_return import over_equity
 
@@ -18,6 +18,6 @@ class TransactionCost(RewardTerm):
     rl_alias = "transaction_cost"
     rl_category = "cost"
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes minus the relative cost."""
         out[...] = over_equity(view, -view.cost)

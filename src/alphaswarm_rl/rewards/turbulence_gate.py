@@ -7,7 +7,7 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -23,7 +23,7 @@ class TurbulenceGate(RewardTerm):
         threshold: float = Field(140.0, description="Turbulence from which on the penalty is due.")
         penalty: float = Field(1.0, ge=0, description="Reward lost on such a bar.")
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The turbulence by bar, (T,)."""
         import numpy as np
 
@@ -36,7 +36,7 @@ class TurbulenceGate(RewardTerm):
             )
         return {"turbulence": np.array(panel.market_features[:, names.index("turbulence")], np.float64)}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the penalty."""
         stormy = state["turbulence"][view.bar] >= self.config.threshold
         out[...] = view.xp.where(stormy, -self.config.penalty, 0.0)

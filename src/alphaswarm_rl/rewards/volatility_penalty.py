@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import RewardTerm
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, View
 from alphaswarm_rl.rewards.step_return import step_return
 
@@ -27,14 +27,14 @@ class VolatilityPenalty(RewardTerm):
         weight: float = Field(1.0, ge=0, description="Reward lost per unit of volatility.")
         window: int = Field(20, ge=2, description="Returns that are looked at.")
 
-    def init(self, n: int, xp: ArrayFunctions) -> AnyArrays:
+    def init(self, n: int, xp: ArrayFunctions) -> NamedArrays:
         """The last returns in a ring, and how many there have been."""
         return {
             "returns": xp.zeros((n, self.config.window), dtype=xp.float64),
             "count": xp.zeros(n, dtype=xp.int64),
         }
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the penalty."""
         xp, window, returns, count = view.xp, self.config.window, state["returns"], state["count"]
         returns[xp.arange(view.n), count % window] = step_return(view)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import Termination
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -21,6 +21,6 @@ class Horizon(Termination):
 
         steps: int = Field(252, ge=1, description="Decisions in an episode.")
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes where that many were made."""
         out[...] = view.steps >= self.config.steps

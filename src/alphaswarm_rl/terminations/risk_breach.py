@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import Termination
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
@@ -34,7 +34,7 @@ class RiskBreach(Termination):
                 raise ValueError("give at least one of max_gross, max_position and max_units")
             return self
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes where a limit is passed."""
         xp, config = view.xp, self.config
         worth = xp.abs(view.positions * view.close)

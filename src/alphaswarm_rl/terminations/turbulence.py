@@ -7,7 +7,7 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.kinds import Termination
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -25,7 +25,7 @@ class Turbulence(Termination):
 
         threshold: float = Field(200.0, description="Turbulence from which on the episode is over.")
 
-    def prepare(self, panel: Panel) -> AnyArrays:
+    def prepare(self, panel: Panel) -> NamedArrays:
         """The market's turbulence by bar."""
         import numpy as np
 
@@ -38,6 +38,6 @@ class Turbulence(Termination):
         index = panel.market_feature_names.index("turbulence")
         return {"turbulence": np.ascontiguousarray(panel.market_features[:, index])}
 
-    def step(self, view: View, state: AnyArrays, out: AnyArray) -> None:
+    def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes where the threshold is reached."""
         out[...] = state["turbulence"][view.bar] >= self.config.threshold

@@ -17,7 +17,7 @@ import numpy as np
 from alphaswarm_rl.agents.native.action_head import ActionHead
 from alphaswarm_rl.agents.native.parameters import FlatParameters
 from alphaswarm_rl.core.blas_threads import blas_threads
-from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.types import Array, BackendArray
 
 #: What a gradient step measures, in the order in which `learn` gives it.
 STATISTICS = ("policy_gradient_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
@@ -79,13 +79,13 @@ class Decisions:
         starts: Which steps are the first of an episode, (steps, m).
     """
 
-    observations: AnyArray
-    actions: AnyArray
-    log_probs: AnyArray
-    values: AnyArray
-    masks: AnyArray | None = None
-    memory: AnyArray | None = None
-    starts: AnyArray | None = None
+    observations: BackendArray
+    actions: BackendArray
+    log_probs: BackendArray
+    values: BackendArray
+    masks: BackendArray | None = None
+    memory: BackendArray | None = None
+    starts: BackendArray | None = None
 
 
 @dataclass(kw_only=True)
@@ -97,10 +97,10 @@ class Minibatch(Decisions):
         returns: What the critic shall say.
     """
 
-    advantages: AnyArray
-    returns: AnyArray
+    advantages: BackendArray
+    returns: BackendArray
 
-    def map(self, function: Callable[[AnyArray], AnyArray]) -> Minibatch:
+    def map(self, function: Callable[[BackendArray], BackendArray]) -> Minibatch:
         """The batch with a function applied to each array that has one row per transition."""
         rows = {name: array for name, array in vars(self).items() if name not in ("memory", "starts")}
         return replace(self, **{name: function(array) for name, array in rows.items() if array is not None})
@@ -112,7 +112,7 @@ class ActorCritic(FlatParameters):
     head: ActionHead
 
     @abstractmethod
-    def learn(self, batch: Minibatch, loss: LossSettings, rate: float, clip_range: float) -> AnyArray:
+    def learn(self, batch: Minibatch, loss: LossSettings, rate: float, clip_range: float) -> BackendArray:
         """One gradient step by that learning rate and clip range; gives the `STATISTICS`."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.types import Array, BackendArray
 
 Shape = tuple[int, ...]
 
@@ -34,16 +34,16 @@ class ParameterLayout:
             self._slices[name] = slice(self.size, self.size + math.prod(shape))
             self.size += math.prod(shape)
 
-    def views(self, vector: AnyArray) -> dict[str, AnyArray]:
+    def views(self, vector: BackendArray) -> dict[str, BackendArray]:
         """Every parameter as a view of a vector, as it lies there."""
         return {name: vector[where].reshape(self._stored(name)) for name, where in self._slices.items()}
 
-    def stacked(self, vector: AnyArray, names: Sequence[str]) -> AnyArray:
+    def stacked(self, vector: BackendArray, names: Sequence[str]) -> BackendArray:
         """Parameters of one shape that lie side by side as one view, (parameters, *shape)."""
         where = slice(self._slices[names[0]].start, self._slices[names[-1]].stop)
         return vector[where].reshape((len(names), *self._stored(names[0])))
 
-    def to_named(self, vector: AnyArray) -> dict[str, Array]:
+    def to_named(self, vector: BackendArray) -> dict[str, Array]:
         """Copies of the parameters of a vector, by the names and in the shapes of torch's layers."""
         named = {}
         for name, view in self.views(vector).items():
@@ -51,7 +51,7 @@ class ParameterLayout:
             named[name] = np.array(array.T if self._turned(name) else array, order="C")
         return named
 
-    def from_named(self, vector: AnyArray, named: Mapping[str, Array]) -> None:
+    def from_named(self, vector: BackendArray, named: Mapping[str, Array]) -> None:
         """Writes named parameters into a vector; another shape is a ValueError."""
         for name, view in self.views(vector).items():
             array = fitting(named, name, self._shapes[name])
@@ -71,9 +71,9 @@ class FlatParameters:
     """Networks whose parameters are one vector, an array or a tensor on any device, and their optimiser's state."""
 
     layout: ParameterLayout
-    parameters: AnyArray
-    first_moment: AnyArray
-    second_moment: AnyArray
+    parameters: BackendArray
+    first_moment: BackendArray
+    second_moment: BackendArray
     #: Gradient steps so far.
     steps: int = 0
 

@@ -36,7 +36,7 @@ from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner, Roll
 from alphaswarm_rl.core.errors import TrainingDiverged
 from alphaswarm_rl.core.kinds import BaseAdvantageEstimator
 from alphaswarm_rl.core.seeding import derived_seed, generator
-from alphaswarm_rl.core.types import AnyArray
+from alphaswarm_rl.core.types import BackendArray
 
 #: An update stops when its steps have moved the policy this many times `target_kl`.
 _KL_SLACK = 1.5
@@ -164,13 +164,13 @@ class Rollout(Decisions):
         filled: Steps so far.
     """
 
-    final_values: AnyArray
-    rewards: AnyArray
-    terminated: AnyArray
-    truncated: AnyArray
+    final_values: BackendArray
+    rewards: BackendArray
+    terminated: BackendArray
+    truncated: BackendArray
     filled: int = 0
 
-    def transitions(self, length: int, observations: AnyArray, found: Advantages) -> Minibatch:
+    def transitions(self, length: int, observations: BackendArray, found: Advantages) -> Minibatch:
         """The first steps as one batch: step after step, and the environments of a step side by side."""
         batch = Minibatch(
             observations=observations,
@@ -208,7 +208,9 @@ class PpoLearner(NativeLearner):
 
     # The update.
 
-    def _estimate(self, rollout: Rollout, length: int, values: AnyArray, last_values: AnyArray | None) -> Advantages:
+    def _estimate(
+        self, rollout: Rollout, length: int, values: BackendArray, last_values: BackendArray | None
+    ) -> Advantages:
         """The advantages of a rollout.
 
         Args:
@@ -232,7 +234,7 @@ class PpoLearner(NativeLearner):
     def _update(
         self,
         batches: Callable[[], Iterator[Minibatch]],
-        totals: AnyArray,
+        totals: BackendArray,
         progress: float,
         extras: Mapping[str, float],
     ) -> dict[str, float]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from alphaswarm_rl.advantage.functions import namespace
 from alphaswarm_rl.core.contracts import State
-from alphaswarm_rl.core.types import AnyArray, Array
+from alphaswarm_rl.core.types import Array, BackendArray
 
 #: Standardised numbers are cut at this many standard deviations.
 CLIP = 10.0
@@ -22,18 +22,18 @@ class RunningMoments:
         zeros: An array of zeros in float64, of the shape of one sample.
     """
 
-    def __init__(self, zeros: AnyArray) -> None:
+    def __init__(self, zeros: BackendArray) -> None:
         self.count = 0.0
         self.mean = zeros
         self.variance = zeros + 1.0
 
-    def update(self, samples: AnyArray) -> None:
+    def update(self, samples: BackendArray) -> None:
         """Takes samples in, (n, *shape)."""
         # In float64, but one pass over float32: the sums are what needs the digits.
         mean = samples.mean(0, dtype=namespace(samples).float64)
         self.merge(samples.shape[0], mean, ((samples - mean) ** 2).mean(0))
 
-    def merge(self, count: float, mean: AnyArray, variance: AnyArray) -> None:
+    def merge(self, count: float, mean: BackendArray, variance: BackendArray) -> None:
         """Takes in so many samples of that mean and variance."""
         total = self.count + count
         change = mean - self.mean
@@ -43,7 +43,7 @@ class RunningMoments:
         self.count = total
 
     @property
-    def deviation(self) -> AnyArray:
+    def deviation(self) -> BackendArray:
         """What to divide by. A number that hardly changes is not blown up to what its last digits do."""
         return (self.variance + (_RELATIVE * self.mean) ** 2) ** 0.5 + _TINY
 
@@ -57,11 +57,11 @@ class RunningMoments:
         self.mean, self.variance = (_like(self.mean, state.arrays[name]) for name in ("mean", "variance"))
 
 
-def _to_numpy(array: AnyArray) -> Array:
+def _to_numpy(array: BackendArray) -> Array:
     return array.cpu().numpy().copy() if hasattr(array, "cpu") else np.array(array)
 
 
-def _like(array: AnyArray, values: Array) -> AnyArray:
+def _like(array: BackendArray, values: Array) -> BackendArray:
     if isinstance(array, np.ndarray | np.generic):
         return np.array(values, np.float64)
     import torch
@@ -86,7 +86,7 @@ class ObservationScale(RunningMoments):
             self.variance = np.maximum(1.0, np.abs(observations).max(axis=0).astype(np.float64)) ** 2
             self._refresh()
 
-    def update(self, samples: AnyArray) -> None:
+    def update(self, samples: BackendArray) -> None:
         """Takes a rollout in, (n, width)."""
         super().update(samples)
         self._refresh()
@@ -115,12 +115,12 @@ class RewardScale:
         gamma: Discount per step.
     """
 
-    def __init__(self, zeros: AnyArray, gamma: float) -> None:
+    def __init__(self, zeros: BackendArray, gamma: float) -> None:
         self.moments = RunningMoments(zeros.sum())
         self.sums = zeros
         self._gamma = gamma
 
-    def __call__(self, rewards: AnyArray, ended: AnyArray) -> AnyArray:
+    def __call__(self, rewards: BackendArray, ended: BackendArray) -> BackendArray:
         """The rewards of a rollout, (T, N), on the scale that includes them."""
         xp = namespace(rewards)
         sums = xp.empty_like(rewards, dtype=xp.float64)

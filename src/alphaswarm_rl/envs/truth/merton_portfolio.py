@@ -12,7 +12,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import EnvError
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions
 from alphaswarm_rl.envs.truth.task import Draws, Result, Solution, TaskState, TruthComponent
 
@@ -70,11 +70,11 @@ class MertonPortfolio(TruthComponent):
         """The two weights, each over the bound."""
         return Box(-1.0, 1.0, (2,), np.float32)
 
-    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> NamedArrays:
         """No return is seen yet."""
         return {name: xp.zeros_like(noise[0]) for name in self.columns}
 
-    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
+    def step(self, state: TaskState, action: BackendArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """One year; the reward is the growth of log wealth."""
         config = self.config
         correlated = config.correlation * noise[0] + math.sqrt(1.0 - config.correlation**2) * noise[1]
@@ -92,7 +92,7 @@ class MertonPortfolio(TruthComponent):
         )
         return dict(zip(self.columns, returns, strict=True)), reward, xp.zeros_like(reward)
 
-    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[BackendArray, ...]:
         """The last log returns of the stocks beyond the rate, which say nothing about the next."""
         return state["return_0"], state["return_1"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.types import AnyArray, AnyArrays
+from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions
 from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, Draws, PositionTask, Result, Solution, TaskState
 
@@ -29,18 +29,18 @@ class NoiseAfterCosts(PositionTask):
         carry: float = Field(0.1, gt=0, lt=1, description="What one unit held costs per step.")
         horizon: PositiveInt = Field(128, description="Steps of an episode, which is truncated then.")
 
-    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> NamedArrays:
         """Flat, with nothing seen yet."""
         return {name: xp.zeros_like(noise[0]) for name in self.columns}
 
-    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
+    def step(self, state: TaskState, action: BackendArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """A return that nobody could know is earned and seen."""
         now = 2.0 * noise[0] - 1.0
         position, reward, cost = self.hold(state["position"], action, now, xp)
         seen = (now, *(state[name] for name in self.columns[:3]), position)
         return dict(zip(self.columns, seen, strict=True)), reward, cost
 
-    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[BackendArray, ...]:
         """The last four returns, newest first, and the position."""
         return tuple(state[name] for name in self.columns)
 

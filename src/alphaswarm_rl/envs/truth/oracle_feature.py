@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions
 from alphaswarm_rl.envs.truth.task import FLAT, POSITIONS, Draws, PositionTask, Result, Solution, TaskState, mean_reward
 
@@ -35,16 +35,16 @@ class OracleFeature(PositionTask):
         carry: float = Field(0.1, ge=0, lt=1, description="What one unit held costs per step.")
         horizon: PositiveInt = Field(128, description="Steps of an episode, which is truncated then.")
 
-    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> NamedArrays:
         """Flat, with a first return to see."""
         return {"next_return": 2.0 * noise[0] - 1.0, "position": xp.zeros_like(noise[0])}
 
-    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
+    def step(self, state: TaskState, action: BackendArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """The return that was seen is earned; the next one is drawn."""
         position, reward, cost = self.hold(state["position"], action, state["next_return"], xp)
         return {"next_return": 2.0 * noise[0] - 1.0, "position": position}, reward, cost
 
-    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[BackendArray, ...]:
         """The next return and the position."""
         return state["next_return"], state["position"]
 

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, Array
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions
 from alphaswarm_rl.envs.truth.task import Draws, Result, Solution, TaskState, TruthComponent
 
@@ -51,11 +51,11 @@ class OuSignal(TruthComponent):
         """The position over the bound."""
         return Box(-1.0, 1.0, (1,), np.float32)
 
-    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> NamedArrays:
         """Flat; the signal as it is distributed always."""
         return {"signal": noise[1], "position": xp.zeros_like(noise[0])}
 
-    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
+    def step(self, state: TaskState, action: BackendArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """The position is taken, earns until the next step, and the signal moves on."""
         config = self.config
         position, trade = config.bound * action[:, 0], config.bound * action[:, 0] - state["position"]
@@ -65,7 +65,7 @@ class OuSignal(TruthComponent):
         signal = config.persistence * state["signal"] + math.sqrt(1.0 - config.persistence**2) * noise[1]
         return {"signal": signal, "position": position}, reward, cost
 
-    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[BackendArray, ...]:
         """The signal, and the position over the bound."""
         return state["signal"], state["position"] / self.config.bound
 

@@ -9,7 +9,7 @@ from gymnasium.spaces import Discrete
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace, Array
+from alphaswarm_rl.core.types import AnySpace, Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions
 from alphaswarm_rl.envs.truth.task import Draws, Result, Solution, TaskState, TruthComponent, mean_reward
 
@@ -47,12 +47,12 @@ class RegimeAllocation(TruthComponent):
         """None, half or all of the wealth."""
         return Discrete(len(WEIGHTS))
 
-    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> NamedArrays:
         """Nothing invested; the regime as often as it is in the long run."""
         regime = xp.where(noise[1] < self.share_of_good, 1.0, -1.0)
         return {"regime": regime, "weight": xp.zeros_like(regime), "return": xp.zeros_like(regime)}
 
-    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
+    def step(self, state: TaskState, action: BackendArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """The weight is taken in the regime that was seen; then the regime stays or switches."""
         config, good = self.config, state["regime"] > 0.0
         weight = xp.zeros_like(state["weight"]) + _STEP * action
@@ -64,7 +64,7 @@ class RegimeAllocation(TruthComponent):
         regime = xp.where(stays, state["regime"], -state["regime"])
         return {"regime": regime, "weight": weight, "return": moved - 0.5 * variance}, reward, cost
 
-    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[BackendArray, ...]:
         """The regime (1 is the good one, -1 the other), the weight, and the stock's last log return beyond cash."""
         return state["regime"], state["weight"], state["return"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from alphaswarm_rl.core.kinds import EnvComponent
-from alphaswarm_rl.core.types import AnyArray, AnyArrays, AnySpace, Array, JsonObject
+from alphaswarm_rl.core.types import AnySpace, Array, BackendArray, JsonObject, NamedArrays
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AnyVectorEnv, EnvRequest
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 Noise = Literal["uniform", "normal"]
 
 #: The arrays of a task by name; the random numbers of a step; the next state, the reward and the cost that is in it.
-TaskState: TypeAlias = Mapping[str, AnyArray]
-Draws: TypeAlias = Sequence[AnyArray]
-Result: TypeAlias = tuple[AnyArrays, AnyArray, AnyArray]
+TaskState: TypeAlias = Mapping[str, BackendArray]
+Draws: TypeAlias = Sequence[BackendArray]
+Result: TypeAlias = tuple[NamedArrays, BackendArray, BackendArray]
 
 #: The positions that the actions 0, 1 and 2 stand for: short, flat, long.
 POSITIONS = np.array([-1.0, 0.0, 1.0])
@@ -84,15 +84,15 @@ class TruthComponent(EnvComponent):
         """The action space of one environment."""
 
     @abc.abstractmethod
-    def begin(self, noise: Draws, xp: ArrayFunctions) -> AnyArrays:
+    def begin(self, noise: Draws, xp: ArrayFunctions) -> NamedArrays:
         """The state as an episode begins."""
 
     @abc.abstractmethod
-    def step(self, state: TaskState, action: AnyArray, noise: Draws, xp: ArrayFunctions) -> Result:
+    def step(self, state: TaskState, action: BackendArray, noise: Draws, xp: ArrayFunctions) -> Result:
         """The next state, the reward, and the cost that is in it; nothing is changed in place."""
 
     @abc.abstractmethod
-    def observe(self, state: TaskState) -> tuple[AnyArray, ...]:
+    def observe(self, state: TaskState) -> tuple[BackendArray, ...]:
         """What is seen of a state, in the order of `columns`."""
 
     @abc.abstractmethod
@@ -122,8 +122,8 @@ class PositionTask(TruthComponent):
         return Discrete(len(POSITIONS))
 
     def hold(
-        self, position: AnyArray, action: AnyArray, gain: AnyArray, xp: ArrayFunctions
-    ) -> tuple[AnyArray, AnyArray, AnyArray]:
+        self, position: BackendArray, action: BackendArray, gain: BackendArray, xp: ArrayFunctions
+    ) -> tuple[BackendArray, BackendArray, BackendArray]:
         """The new position, the reward and the costs in it.
 
         Args:
