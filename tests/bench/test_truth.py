@@ -28,8 +28,8 @@ def result(seed, fraction, **more):
 def test_the_optimum_is_judged_to_be_the_whole_of_itself(name):
     task = TASKS[name]
     solution = task.solution()
-    j, fraction, *_ = judge(task, solution, solution.act, seed=1, episodes=32)
-    assert (j, fraction) == (solution.j_opt, 1.0)
+    judged = judge(task, solution, solution.act, seed=1, episodes=32)
+    assert (judged.j, judged.fraction) == (solution.j_opt, 1.0)
 
 
 @every_task
@@ -45,7 +45,7 @@ def test_no_skill_is_judged_to_be_near_0(name):
             return rng.uniform(-1, 1, (len(observations), len(solution.constant)))
         return rng.integers(0, 3, len(observations))
 
-    _, fraction, *_ = judge(task, solution, act, seed=1, episodes=512)
+    fraction = judge(task, solution, act, seed=1, episodes=512).fraction
     assert abs(fraction) < 0.05
 
 
@@ -54,8 +54,8 @@ def test_chance_that_both_meet_cancels_out():
     task = TASKS["merton"]
     solution = task.solution()
     true = 1.0 - 0.25 * (solution.j_opt - 0.02) / (solution.j_opt - solution.j_base)
-    found = [judge(task, solution, lambda o: 0.5 * solution.act(o), seed=s, episodes=64)[1] for s in range(5)]
-    alone = [judge(task, solution, lambda o: 0.5 * solution.act(o), seed=s, episodes=64)[2] for s in range(5)]
+    found = [judge(task, solution, lambda o: 0.5 * solution.act(o), seed=s, episodes=64).fraction for s in range(5)]
+    alone = [judge(task, solution, lambda o: 0.5 * solution.act(o), seed=s, episodes=64).played_opt for s in range(5)]
     np.testing.assert_allclose(found, true, atol=0.06)
     assert np.std(found) < 0.6 * np.std(alone) / (solution.j_opt - solution.j_base)
 

@@ -5,21 +5,7 @@ import pytest
 
 from alphaswarm_rl.arrays.backend_torch import TorchBackend
 from alphaswarm_rl.core.refs import build_from_config
-from alphaswarm_rl.envs import stock_trading  # noqa: F401  (registers)
 from alphaswarm_rl.envs.making import make_env
-from alphaswarm_rl.observations import (  # noqa: F401  (register)
-    covariance,
-    fundamentals,
-    lookback_stack,
-    microstructure,
-    multi_timeframe,
-    next_open,
-    portfolio_state,
-    stacked,
-    technical_indicators,
-    turbulence,
-    vix,
-)
 from tests.observations.panels import observed, sample_panel
 
 BUILDERS = [

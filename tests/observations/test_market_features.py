@@ -5,8 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.observations.turbulence import Turbulence
-from alphaswarm_rl.observations.vix import Vix
+from alphaswarm_rl.observations.market_features import Turbulence, Vix
 from tests.market.panels import panel as plain_panel
 from tests.observations.panels import observed
 

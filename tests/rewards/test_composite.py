@@ -8,10 +8,9 @@ from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.hashing import canonical_json, plain_fields
 from alphaswarm_rl.core.refs import reference, walk_refs
 from alphaswarm_rl.envs.making import make_env
-from alphaswarm_rl.rewards.cash_idle import CashIdle
 from alphaswarm_rl.rewards.composite import Composite
-from alphaswarm_rl.rewards.drawdown_penalty import DrawdownPenalty
 from alphaswarm_rl.rewards.log_return import LogReturn
+from alphaswarm_rl.rewards.penalties import CashIdle, DrawdownPenalty
 from alphaswarm_rl.rewards.pnl import PnL
 from alphaswarm_rl.rewards.stop_properly import StopProperly
 from tests.rewards.episodes import panel_of

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from alphaswarm_rl.rewards.differential_downside import DifferentialDownside
-from alphaswarm_rl.rewards.differential_sharpe import DifferentialSharpe
+from alphaswarm_rl.rewards.ratios import DifferentialDownside, DifferentialSharpe
 from tests.rewards.episodes import Episode, made
 
 RETURNS = (0.01, -0.02, 0.015, 0.005)

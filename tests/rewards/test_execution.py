@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl.rewards.implementation_shortfall import ImplementationShortfall
-from alphaswarm_rl.rewards.slippage_penalty import SlippagePenalty
+from alphaswarm_rl.rewards.penalties import SlippagePenalty, TurnoverPenalty
 from alphaswarm_rl.rewards.transaction_cost import TransactionCost
-from alphaswarm_rl.rewards.turnover_penalty import TurnoverPenalty
 from tests.rewards.episodes import Episode, made, panel_of
 
 PRICES = [10.0, 10.5, 11.0, 10.8]

@@ -8,15 +8,11 @@ import pytest
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.envs.making import make_env
 from alphaswarm_rl.rewards.benchmark_outperformance import BenchmarkOutperformance
-from alphaswarm_rl.rewards.cash_idle import CashIdle
-from alphaswarm_rl.rewards.drawdown_penalty import DrawdownPenalty
 from alphaswarm_rl.rewards.inventory_quadratic import InventoryQuadratic
-from alphaswarm_rl.rewards.margin_call import MarginCallPenalty
+from alphaswarm_rl.rewards.penalties import CashIdle, DrawdownPenalty, MarginCallPenalty, VolatilityPenalty
+from alphaswarm_rl.rewards.ratios import Sharpe, Sortino
 from alphaswarm_rl.rewards.risk_parity import RiskParity
-from alphaswarm_rl.rewards.sharpe import Sharpe
-from alphaswarm_rl.rewards.sortino import Sortino
 from alphaswarm_rl.rewards.turbulence_gate import TurbulenceGate
-from alphaswarm_rl.rewards.volatility_penalty import VolatilityPenalty
 from tests.rewards.episodes import Episode, made, panel_of
 
 RETURNS = np.array([0.01, -0.02, 0.015, 0.005, 0.03, -0.01])

@@ -30,17 +30,12 @@ from alphaswarm_rl.statistics.samples import lower_bound
 _ONE_SIDED = 0.95
 
 
-@dataclass(frozen=True)
-class SeedResult:
-    """One training and what came of it.
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A policy on a task, beside the optimum and the policy without skill.
 
     Attributes:
-        seed: The run's seed; the episodes that it is judged on are drawn from it too.
-        run_id: The run.
-        spec_hash: Its spec.
-        steps: Transitions it was trained for.
-        seconds: How long that took.
-        j: J of the trained policy, deterministic.
+        j: J of the policy.
         fraction: Its part of the way from no skill to the optimum.
         cost: Its costs per step.
         spread: How much its actions differ from state to state.
@@ -48,17 +43,31 @@ class SeedResult:
         played_base: J of the policy without skill on the same episodes.
     """
 
-    seed: int
-    run_id: str
-    spec_hash: str
-    steps: int
-    seconds: float
     j: float
     fraction: float
     cost: float
     spread: float
     played_opt: float
     played_base: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedResult(Judged):
+    """One training and what came of it, judged as the policy acts without drawing.
+
+    Attributes:
+        seed: The run's seed; the episodes that it is judged on are drawn from it too.
+        run_id: The run.
+        spec_hash: Its spec.
+        steps: Transitions it was trained for.
+        seconds: How long that took.
+    """
+
+    seed: int
+    run_id: str
+    spec_hash: str
+    steps: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -176,9 +185,7 @@ def _warnings(
         yield f"{task.name}, {agent}: {alike} by what it earns (lower bound {low:.4f})"
 
 
-def judge(
-    task: Task, solution: Solution, act: Act, *, seed: int, episodes: int = EPISODES
-) -> tuple[float, float, float, float, Played]:
+def judge(task: Task, solution: Solution, act: Act, *, seed: int, episodes: int = EPISODES) -> Judged:
     """A policy beside the optimum and the policy without skill, all three on the same episodes.
 
     Of the policy only its distance to the optimum is measured: what both earn by chance cancels out, and the optimum's
@@ -190,10 +197,6 @@ def judge(
         act: The policy.
         seed: Seed of the episodes.
         episodes: How many.
-
-    Returns:
-        J of the policy, its fraction, J of the optimum and of the policy without skill as they were played, and what
-        the policy did.
     """
     component = task.component()
     played = play(component, act, seed=seed, episodes=episodes)
@@ -204,7 +207,15 @@ def judge(
     j_opt, j_base = (_measured(task, solution, other) for other in others)
     distance = j_opt - _measured(task, solution, played)
     fraction = 1.0 - distance / (solution.j_opt - solution.j_base)
-    return solution.j_opt - distance, fraction, j_opt, j_base, played
+    cost = float(played.costs.sum() / played.lengths.sum())
+    return Judged(
+        j=solution.j_opt - distance,
+        fraction=fraction,
+        cost=cost,
+        spread=played.spread,
+        played_opt=j_opt,
+        played_base=j_base,
+    )
 
 
 def _measured(task: Task, solution: Solution, played: Played) -> float:
@@ -236,19 +247,14 @@ def _one(task: Task, solution: Solution, agent: str, settings: Settings, seed: i
         def act(observations: Array) -> Array:
             return stream.act(observations, deterministic=True)
 
-        j, fraction, j_opt, j_base, played = judge(task, solution, act, seed=derived_seed(seed, "truth", task.name))
+        judged = judge(task, solution, act, seed=derived_seed(seed, "truth", task.name))
     return SeedResult(
         seed=seed,
         run_id=trained.run_id,
         spec_hash=trained.spec_hash,
         steps=trained.timesteps,
         seconds=seconds,
-        j=j,
-        fraction=fraction,
-        cost=float(played.costs.sum() / played.lengths.sum()),
-        spread=played.spread,
-        played_opt=j_opt,
-        played_base=j_base,
+        **vars(judged),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array, BackendArray, JsonMapping, JsonObject
@@ -85,26 +85,31 @@ class NamedTerm:
     term: Any
 
 
+class TableQuery(TypedDict, total=False):
+    """What is read of a table.
+
+    Attributes:
+        snapshot_id: The snapshot; None: the newest one, or the one of `as_of`.
+        as_of: The snapshot that was current then, ISO; without a zone it is UTC.
+        columns: Which columns; None: all.
+        where: The values that a column may have.
+    """
+
+    snapshot_id: int | None
+    as_of: str | None
+    columns: Sequence[str] | None
+    where: Mapping[str, Sequence[object]] | None
+
+
 class TableReader(Protocol):
     """Whoever reads tables of the lake for data pipelines."""
 
-    def read(
-        self,
-        identifier: str,
-        *,
-        snapshot_id: int | None = None,
-        as_of: str | None = None,
-        columns: Sequence[str] | None = None,
-        where: Mapping[str, Sequence[object]] | None = None,
-    ) -> tuple[Any, int]:
+    def read(self, identifier: str, **query: Unpack[TableQuery]) -> tuple[Any, int]:
         """The rows of a table as they are in one snapshot, in no particular order.
 
         Args:
             identifier: The table as `namespace.name`; or `trajectories`, whatever that table is called.
-            snapshot_id: The snapshot; None: the newest one, or the one of `as_of`.
-            as_of: The snapshot that was current then, ISO; without a zone it is UTC.
-            columns: Which columns; None: all.
-            where: The values that a column may have.
+            query: Which snapshot, columns and rows; without any: the newest one whole.
 
         Returns:
             An Arrow table, and the id of the snapshot.

@@ -15,7 +15,7 @@ from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.envs.anytrading import Bars
 from alphaswarm_rl.envs.base import SeededEnv
-from alphaswarm_rl.envs.episodes import checked_pair, matching, refuse_options
+from alphaswarm_rl.envs.episodes import checked_pair, matching, refuse_options, refuse_picture
 
 _BOUND = 1e10
 _PIPS = 10_000
@@ -142,11 +142,7 @@ class BatchedAnyTrading(SeededEnv):
 
     def render(self) -> NoReturn:
         """Not offered."""
-        raise EnvError(
-            "anytrading's picture",
-            "the batched environment draws none",
-            "Use {class: gymnasium, kwargs: {id: stocks-v0}} or forex-v0.",
-        )
+        refuse_picture("Use {class: gymnasium, kwargs: {id: stocks-v0}} or forex-v0.")
 
     def get_state(self) -> State:
         """The bar, the accounts, episode numbers and seed: everything."""

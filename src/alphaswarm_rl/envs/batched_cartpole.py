@@ -10,10 +10,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Discrete
 
 from alphaswarm_rl.core.contracts import EnvRequest, State
-from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.envs.base import SeededEnv
-from alphaswarm_rl.envs.episodes import checked_pair, matching, refuse_options, refuse_window
+from alphaswarm_rl.envs.episodes import checked_pair, matching, refuse_options, refuse_picture, refuse_window
 from alphaswarm_rl.envs.truth.task import Solution
 
 # Constants and the order of operations are Gymnasium's, so that every bit agrees.
@@ -89,11 +88,7 @@ class BatchedCartPole(SeededEnv):
 
     def render(self) -> NoReturn:
         """Not offered."""
-        raise EnvError(
-            "cartpole's picture",
-            "the batched environment draws none",
-            "Use {class: gymnasium, kwargs: {id: CartPole-v1}}.",
-        )
+        refuse_picture("Use {class: gymnasium, kwargs: {id: CartPole-v1}}.")
 
     def get_state(self) -> State:
         """Physics, step counters, episode numbers and seed: everything."""

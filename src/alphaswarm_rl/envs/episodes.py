@@ -121,9 +121,9 @@ def refuse_options(options: Mapping[str, object] | None, env: str = "this enviro
         raise EnvError(f"reset options {sorted(options)}", f"{env} takes none", "Leave options out.")
 
 
-def refuse_picture() -> NoReturn:
+def refuse_picture(remedy: str = "Set evaluation.render: false.") -> NoReturn:
     """Refuses to draw."""
-    raise EnvError("a picture of this environment", "it draws none", "Set evaluation.render: false.")
+    raise EnvError("a picture of this environment", "it draws none", remedy)
 
 
 def refuse_window(name: str, window: Window) -> None:

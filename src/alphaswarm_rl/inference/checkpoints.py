@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import numpy as np
 
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError
+from alphaswarm_rl.core.files import sync_file, sync_folder, write_synced
 from alphaswarm_rl.core.run_listener import Checkpoint as Checkpoint
 from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject
 from alphaswarm_rl.models.artefacts import file_sha256
@@ -112,11 +112,11 @@ class CheckpointStore:
                 "policy": policy,
             }
             text = json.dumps(manifest, sort_keys=True, indent=1)
-            _write_synced(unfinished / _MANIFEST, text.encode())
+            write_synced(unfinished / _MANIFEST, text.encode())
             if final.exists():  # a resumed run passes the same step again
                 shutil.rmtree(final)
             unfinished.rename(final)
-            _sync_folder(folder)
+            sync_folder(folder)
         except OSError as error:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise CheckpointError(
@@ -218,8 +218,7 @@ def _write_arrays(path: Path, states: Mapping[str, State]) -> str:
         save_file(arrays, path)
     except SafetensorError as error:
         raise OSError(str(error)) from error
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
+    sync_file(path)
     return file_sha256(path)
 
 
@@ -231,21 +230,6 @@ def _arrays_in(content: bytes) -> dict[str, Array]:
         return dict(load(content))
     except SafetensorError as error:
         raise OSError(str(error)) from error
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _tampered(path: Path, why: str) -> CheckpointError:

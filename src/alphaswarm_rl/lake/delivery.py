@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.core.files import sync_file, sync_folder
 from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained, files_of
 from alphaswarm_rl.lake.segments import (
     Facts,
@@ -33,7 +34,6 @@ from alphaswarm_rl.lake.segments import (
     read_facts,
     remove,
     spooled,
-    sync_folder,
 )
 from alphaswarm_rl.lake.tables import Kind
 
@@ -179,8 +179,7 @@ def put(source: Path, target: Path) -> None:
         os.link(source, copy)
     except OSError:  # another disk, or one without links
         shutil.copyfile(source, copy)
-        with copy.open("rb+") as file:
-            os.fsync(file.fileno())
+        sync_file(copy)
     copy.replace(target)
     copy.unlink(missing_ok=True)  # two links to one file are not exchanged
     sync_folder(target.parent)

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from alphaswarm_rl.core.errors import LakeError
+from alphaswarm_rl.core.files import sync_folder
 from alphaswarm_rl.lake.checksum import checksum
 from alphaswarm_rl.lake.parquet_writer import ParquetWriter
 from alphaswarm_rl.lake.run_ends import as_type, distinct_parts
@@ -369,15 +370,6 @@ def discard_open(root: Path) -> None:
     """Deletes what a killed process left half written of a run."""
     for path in root.rglob(f"{_OPEN}*"):
         path.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes renamed and deleted names of a folder last."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _parquet_writer(file: BinaryIO, kind: Kind) -> ParquetWriter:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from alphaswarm_rl.arrays.moments import moment
+from alphaswarm_rl.core.contracts import TableQuery
 from alphaswarm_rl.core.errors import DataError, nearest
 from alphaswarm_rl.lake.catalog import Lake, explained
 from alphaswarm_rl.lake.tables import KINDS
@@ -103,19 +104,11 @@ class LakeReader:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def read(
-        self,
-        identifier: str,
-        *,
-        snapshot_id: int | None = None,
-        as_of: str | None = None,
-        columns: Sequence[str] | None = None,
-        where: Mapping[str, Sequence[object]] | None = None,
-    ) -> tuple[pa.Table, int]:
+    def read(self, identifier: str, **query: Unpack[TableQuery]) -> tuple[pa.Table, int]:
         """The rows of a table as they are in one snapshot, and that snapshot's id."""
         with Lake(self._settings) as lake:
             name = next((lake.identifier(kind) for kind in KINDS if kind == identifier), identifier)
-            rows, read = read_rows(lake, name, snapshot_id=snapshot_id, as_of=as_of, columns=columns, where=where)
+            rows, read = read_rows(lake, name, **query)
         if read is None:
             raise DataError(f"the table {name}", "it has no rows yet", "Append some, or name another table.")
         return rows, read

@@ -161,21 +161,8 @@ def legacy_reward(evidence: Evidence) -> Verdict:
         return Verdict("legacy_reward", True, "no minimum reward is set")
     if mean is None:
         return Verdict("legacy_reward", False, "the mean reward is not known", None, least)
-    return Verdict(
-        "legacy_reward", mean >= least, f"the mean reward is {mean:.6g}, the minimum {least:.6g}", mean, least
-    )
-
-
-@gate("legacy_steps")
-def legacy_steps(evidence: Evidence) -> Verdict:
-    """It was trained for as many steps as the asked episodes have."""
-    steps, length = evidence.model.total_timesteps, evidence.model.mean_episode_length
-    if steps is None or length is None:
-        return Verdict("legacy_steps", False, "training steps or episode lengths are not known")
-    least = evidence.limits.min_episodes * length
-    return Verdict(
-        "legacy_steps", steps >= least, f"it was trained for {steps} steps, asked for are {least:.6g}", steps, least
-    )
+    reason = f"the mean reward is {mean:.6g}, the minimum {least:.6g}"
+    return Verdict("legacy_reward", mean >= least, reason, mean, least)
 
 
 @gate("legacy_stability")
@@ -186,6 +173,17 @@ def legacy_stability(evidence: Evidence) -> Verdict:
         return Verdict("legacy_stability", False, "mean or spread of the reward is not known")
     reason = f"the reward spreads by {std:.6g}, less than {mean * 0.5:.6g} is asked for"
     return Verdict("legacy_stability", std < mean * 0.5, reason, std, mean * 0.5)
+
+
+@gate("legacy_steps")
+def legacy_steps(evidence: Evidence) -> Verdict:
+    """It was trained for as many steps as the asked episodes have."""
+    steps, length = evidence.model.total_timesteps, evidence.model.mean_episode_length
+    if steps is None or length is None:
+        return Verdict("legacy_steps", False, "training steps or episode lengths are not known")
+    least = evidence.limits.min_episodes * length
+    reason = f"it was trained for {steps} steps, asked for are {least:.6g}"
+    return Verdict("legacy_steps", steps >= least, reason, steps, least)
 
 
 _DEFAULT = ("min_episodes", "finite", "reward_lower_bound", "dispersion", "checksum")

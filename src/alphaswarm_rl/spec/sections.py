@@ -110,6 +110,14 @@ class TrainingSpec(FrozenModel):
     )
     extras: JsonObject = Field(default_factory=dict, description="Keys that other parts declare.")
 
+    @model_validator(mode="after")
+    def _windows_run_forward(self) -> TrainingSpec:
+        _check_order("start", self.start, "end", self.end)
+        _check_order("validation_start", self.validation_start, "validation_end", self.validation_end)
+        if self.eval_freq is not None and not self.eval_during_training:
+            raise ValueError("eval_freq needs eval_during_training: true")
+        return self
+
     @property
     def window(self) -> Window:
         """The training window."""
@@ -119,14 +127,6 @@ class TrainingSpec(FrozenModel):
     def validation_window(self) -> Window:
         """The validation window."""
         return Window(self.validation_start, self.validation_end)
-
-    @model_validator(mode="after")
-    def _windows_run_forward(self) -> TrainingSpec:
-        _check_order("start", self.start, "end", self.end)
-        _check_order("validation_start", self.validation_start, "validation_end", self.validation_end)
-        if self.eval_freq is not None and not self.eval_during_training:
-            raise ValueError("eval_freq needs eval_during_training: true")
-        return self
 
 
 class EvaluationSpec(FrozenModel):
@@ -139,15 +139,15 @@ class EvaluationSpec(FrozenModel):
     render: bool = Field(False, description="Whether the first episode is kept as a moving picture.")
     extras: JsonObject = Field(default_factory=dict, description="Keys that other parts declare.")
 
-    @property
-    def window(self) -> Window:
-        """The evaluation window."""
-        return Window(self.start, self.end)
-
     @model_validator(mode="after")
     def _window_runs_forward(self) -> EvaluationSpec:
         _check_order("start", self.start, "end", self.end)
         return self
+
+    @property
+    def window(self) -> Window:
+        """The evaluation window."""
+        return Window(self.start, self.end)
 
 
 def _check_order(first: str, start: str | None, last: str, end: str | None) -> None:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import OpenStore, StoreRequest
 from alphaswarm_rl.core.kinds import TrajectoryStore
 
 
-class IcebergTrajectoryStore(TrajectoryStore):
+class LakeStore(TrajectoryStore):
+    """The base of our stores: segments of rows, closed as training goes on."""
+
+    rl_category = "lake"
+    #: The class in `open_stores`, which loads pyarrow; this module does not.
+    store_class: ClassVar[str]
+
+    def build(self, request: StoreRequest) -> OpenStore:
+        """The open store."""
+        from alphaswarm_rl.trajectory_stores import open_stores
+
+        store: OpenStore = getattr(open_stores, self.store_class)(request)
+        return store
+
+
+class IcebergTrajectoryStore(LakeStore):
     """Every step in four Iceberg tables, partitioned by run, each row exactly once.
 
     Segments of the run are written to the spool below the home and committed many at a time. When a commit fails, they
@@ -15,45 +32,30 @@ class IcebergTrajectoryStore(TrajectoryStore):
     """
 
     rl_alias = "iceberg"
-    rl_category = "lake"
+    store_class = "OpenIcebergStore"
 
     class Config(ComponentConfig):
         """Nothing to configure: where the tables are is a setting."""
 
-    def build(self, request: StoreRequest) -> OpenStore:
-        """The open store."""
-        from alphaswarm_rl.trajectory_stores.open_stores import OpenIcebergStore
 
-        return OpenIcebergStore(request)
+class ParquetTrajectoryStore(LakeStore):
+    """Every step in plain Parquet files below the home, in one folder per table and run, without a catalogue.
 
-
-class ParquetTrajectoryStore(TrajectoryStore):
-    """Every step in plain Parquet files below the home, in one folder per table and run, without a catalogue."""
+    Whatever reads Parquet reads them; nothing compacts them or keeps their history.
+    """
 
     rl_alias = "parquet"
-    rl_category = "lake"
+    store_class = "OpenParquetStore"
 
     class Config(ComponentConfig):
         """Nothing to configure: where the home is, is a setting."""
 
-    def build(self, request: StoreRequest) -> OpenStore:
-        """The open store."""
-        from alphaswarm_rl.trajectory_stores.open_stores import OpenParquetStore
 
-        return OpenParquetStore(request)
-
-
-class InMemoryTrajectoryStore(TrajectoryStore):
+class InMemoryTrajectoryStore(LakeStore):
     """Every step in memory while the process lives, and nothing on disk."""
 
     rl_alias = "memory"
-    rl_category = "lake"
+    store_class = "OpenMemoryStore"
 
     class Config(ComponentConfig):
         """Nothing to configure."""
-
-    def build(self, request: StoreRequest) -> OpenStore:
-        """The open store."""
-        from alphaswarm_rl.trajectory_stores.open_stores import OpenMemoryStore
-
-        return OpenMemoryStore(request)

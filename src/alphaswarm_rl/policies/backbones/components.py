@@ -97,6 +97,21 @@ class Backbone(TimeSeriesEncoder):
         return assemble(self, request)
 
 
+class AttentionConfig(BackboneConfig):
+    """Parameters that backbones of attention layers share."""
+
+    d_model: PositiveInt = Field(64, description="Width of a step's token.")
+    heads: PositiveInt = Field(4, description="Attention heads; divides d_model.")
+    layers: PositiveInt = Field(2, description="Layers.")
+    d_ff: PositiveInt = Field(256, description="Width inside a layer's feed-forward part.")
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if self.d_model % self.heads:
+            refuse(f"d_model ({self.d_model}) is no multiple of heads ({self.heads})")
+        return self
+
+
 class TransformerBackbone(Backbone):
     """A causal transformer: every step attends to itself and to older ones; for windows of 30 to 100 steps.
 
@@ -108,21 +123,11 @@ class TransformerBackbone(Backbone):
     network_class = "TransformerNetwork"
     rl_tags = ("attention",)
 
-    class Config(BackboneConfig):
+    class Config(AttentionConfig):
         """Parameters of the transformer."""
 
-        d_model: PositiveInt = Field(64, description="Width of a step's token.")
-        heads: PositiveInt = Field(4, description="Attention heads; divides d_model.")
-        layers: PositiveInt = Field(2, description="Layers.")
-        d_ff: PositiveInt = Field(256, description="Width inside a layer's feed-forward part.")
         dropout: float = dropout_field(0.1)
         pool: Literal["last", "mean"] = Field("last", description="The newest step's token, or the mean of all.")
-
-        @model_validator(mode="after")
-        def _heads_fit(self) -> Self:
-            if self.d_model % self.heads:
-                refuse(f"d_model ({self.d_model}) is no multiple of heads ({self.heads})")
-            return self
 
 
 class PatchTSTBackbone(Backbone):
@@ -140,7 +145,7 @@ class PatchTSTBackbone(Backbone):
     network_class = "PatchTSTNetwork"
     rl_tags = ("attention",)
 
-    class Config(BackboneConfig):
+    class Config(AttentionConfig):
         """Parameters of the patch transformer."""
 
         patch: PositiveInt = Field(16, description="Steps per patch; the window may not be shorter.")
@@ -148,13 +153,10 @@ class PatchTSTBackbone(Backbone):
         d_model: PositiveInt = Field(128, description="Width of a patch's token.")
         heads: PositiveInt = Field(16, description="Attention heads; divides d_model.")
         layers: PositiveInt = Field(3, description="Layers.")
-        d_ff: PositiveInt = Field(256, description="Width inside a layer's feed-forward part.")
         dropout: float = dropout_field(0.2)
 
         @model_validator(mode="after")
-        def _sizes_fit(self) -> Self:
-            if self.d_model % self.heads:
-                refuse(f"d_model ({self.d_model}) is no multiple of heads ({self.heads})")
+        def _patches_fit(self) -> Self:
             if self.stride > self.patch:
                 refuse(f"stride ({self.stride}) above patch ({self.patch}) would leave steps out")
             return self

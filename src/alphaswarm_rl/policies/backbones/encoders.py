@@ -185,8 +185,8 @@ class _WithLoss(torch.autograd.Function):
         return gradient, gradient.new_ones(())
 
 
-class MlpEncoder(nn.Module):
-    """Flattens observations, discrete parts one-hot and the parts of a Dict side by side; one layer with ReLU.
+class _Encoder(nn.Module):
+    """A network from observations to features.
 
     Args:
         space: The space of one observation.
@@ -197,6 +197,13 @@ class MlpEncoder(nn.Module):
         super().__init__()
         self.space = space
         self.features_dim = features_dim
+
+
+class MlpEncoder(_Encoder):
+    """Flattens observations, discrete parts one-hot and the parts of a Dict side by side; one layer with ReLU."""
+
+    def __init__(self, space: AnySpace, features_dim: int) -> None:
+        super().__init__(space, features_dim)
         self.embed = nn.Sequential(nn.Linear(_flat_width(space), features_dim), nn.ReLU())
 
     def forward(self, observations: Batch) -> Tensor:
@@ -204,17 +211,11 @@ class MlpEncoder(nn.Module):
         return self.embed(_flatten(self.space, observations))
 
 
-class CnnEncoder(nn.Module):
-    """The Nature CNN for pictures with the channels first or last, whichever is the shortest; bytes become 0 to 1.
-
-    Args:
-        space: The space of one picture.
-        features_dim: Width of the features.
-    """
+class CnnEncoder(_Encoder):
+    """The Nature CNN for pictures with the channels first or last, whichever is the shortest; bytes become 0 to 1."""
 
     def __init__(self, space: AnySpace, features_dim: int) -> None:
-        super().__init__()
-        self.features_dim = features_dim
+        super().__init__(space, features_dim)
         channels, height, width = self._read_shape(space)
         self.convolutions = nn.Sequential(
             nn.Conv2d(channels, 32, 8, stride=4),
