@@ -28,6 +28,15 @@ def test_wrong_input(rl):
     assert rl("halt", "deadbeef", "--reason", "x").code == 2
 
 
+def test_an_empty_run_is_not_everything(rl):
+    """As an unset variable of a script would have it."""
+    for words in ((), ("--release",)):
+        refused = rl("halt", "", *words, "--reason", "a test")
+        assert refused.code == 2
+        assert "RUN is empty" in refused.err
+    assert rl("halt", "--status", "--json").json == []
+
+
 def test_the_log_tells_who_halted_and_released_what(rl):
     rl("halt", "--reason", "drill")
     rl("halt", "--release", "--reason", "over")

@@ -26,6 +26,7 @@ def test_one_answer_per_line(rl, trained):
     [
         ("[1]\n", "shape"),
         ("nonsense\n", "not JSON"),
+        ("[" * 100_000 + "\n", "not JSON"),
         ('{"observation": [0,0,0,0], "episode_start": 1}\n', "episode_start"),
     ],
 )

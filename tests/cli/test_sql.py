@@ -1,5 +1,8 @@
 """`rl sql`, and `rl runs equity`, `rewards`, `actions` and `trajectories`."""
 
+import subprocess
+import sys
+
 import pytest
 
 from alphaswarm_rl.lake.catalog import Lake
@@ -47,6 +50,13 @@ def test_sql_as_json(rl, lake):
         "columns": ["ts", "action", "n", "day", "half"],
         "rows": [["1970-01-02T00:00:00+00:00", [0.25, -0.5], 1, "2024-01-31", 0.5]],
     }
+
+
+def test_a_process_that_asked_says_nothing_but_the_answer(home):
+    """DuckDB's bindings complain at the end of a process about what was never collected."""
+    command = [sys.executable, "-m", "alphaswarm_rl.cli", "sql", "SELECT 1 AS one"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout.split(), done.stderr) == (["one", "1"], "")
 
 
 def test_sql_without_any_run(rl):

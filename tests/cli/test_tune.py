@@ -94,6 +94,12 @@ def test_a_dry_run_shows_the_space_and_one_spec_and_runs_nothing(rl, tuning, hom
     assert first["params"] == document["sample"]["params"]
 
 
+def test_a_dry_run_has_nothing_to_write(rl, tuning, tmp_path):
+    refused = rl("tune", tuning(), "--dry-run", "--write", tmp_path / "best.yaml")
+    assert refused.code == 2
+    assert "--write needs a study" in refused.err
+
+
 def test_flags_change_the_base_but_not_what_is_searched(rl, tuning):
     document = rl("tune", tuning(), "--gamma", 0.5, "--dry-run", "--json").json
     assert document["sample"]["spec"]["agent"]["kwargs"]["gamma"] == 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import signal
 import sys
@@ -20,6 +21,7 @@ def main(*verb: str) -> NoReturn:
     # Imports leave no garbage, and looking for it takes a tenth of a short command's time; whoever reads the settings
     # is about to work, and has it collected again.
     gc.disable()
+    atexit.register(gc.unfreeze)  # what is still frozen at the end counts as leaked for extensions that count
     sys.exit(rl.main([*verb, *sys.argv[1:]], prog_name="rl", standalone_mode=False))
 
 

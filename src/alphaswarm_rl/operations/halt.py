@@ -53,6 +53,8 @@ def halt(settings: Settings, request: HaltRequest) -> HaltResult:
     looks, changes = request.status or request.log, request.release or request.run is not None or reason is not None
     if (request.status and request.log) or (looks and changes):
         raise RequestError("--status and --log go alone, with no RUN, --release or --reason")
+    if request.run == "":
+        raise RequestError("RUN is empty; leave it out to halt or release everything")
     if not looks and reason is None:
         raise RequestError("Missing option '--reason'")
     with Ledger.open(settings) as ledger:

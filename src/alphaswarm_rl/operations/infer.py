@@ -223,7 +223,7 @@ def _parse(line: str) -> tuple[object, bool]:
     """An observation, and whether an episode starts with it."""
     try:
         value = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise RunError("the line", f"it is not JSON: {error}", "Write one observation per line.") from error
     # A Dict space may have a key of that name too; only a mapping of exactly these keys is taken for a wrapping.
     if not isinstance(value, dict) or "observation" not in value or not set(value) <= _WRAPPED:

@@ -9,7 +9,7 @@ from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.ledger import FamilyCount
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, TrialEnded
-from alphaswarm_rl.operations.operation import LazySettings, operation
+from alphaswarm_rl.operations.operation import LazySettings, RequestError, operation
 from alphaswarm_rl.operations.overrides import resolve_spec
 from alphaswarm_rl.studies.tuning import Plan, StudyReport, TrialRow, TuningDocument, first_draw, write_best
 from alphaswarm_rl.studies.tuning import tune as search
@@ -117,6 +117,8 @@ def tune(settings: LazySettings, request: TuneRequest, *, caller: Caller = NOBOD
 
     A dry run reads no settings.
     """
+    if request.dry_run and request.write is not None:
+        raise RequestError("--write needs a study; a dry run has no best trial")
     document = TuningDocument.from_yaml_path(Path(request.document))
     effective = resolve_spec(document.base_spec(), request.options, caller, may_draw_seed=False)
     plan = Plan.of(document, effective.spec, fixed=effective.sources)
