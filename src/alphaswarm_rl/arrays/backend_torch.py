@@ -87,6 +87,10 @@ class TorchArrays:
         """One or the other."""
         return torch.where(condition, yes, no)
 
+    def by_row(self, chosen: Tensor, yes: Tensor | bool, no: Tensor) -> Tensor:
+        """One or the other by row, as `chosen` (n,) says; `yes` may be a number or of one row."""
+        return torch.where(chosen.reshape(-1, *[1] * (no.dim() - 1)), yes, no)
+
     def clip(self, array: Tensor, low: Bound, high: Bound) -> Tensor:
         """The array, cut to [low, high]."""
         if isinstance(low, Tensor) == isinstance(high, Tensor):

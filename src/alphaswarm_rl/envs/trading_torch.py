@@ -117,7 +117,8 @@ class TorchTradingEnv(TorchVectorEnv):
         count = 4 + len(self._info_names) + len(self.plan.terms)
         results = self.run(actions)
         before = self._view(dict(zip(self.step_names, results[count:], strict=True)))
-        self._observe_ends(before, results[3], observations, final)
+        observer = self._parts.holding(self._state).observer
+        observer.observe_ends(self._parts.observer, before, self.view, results[3], observations, final)
         return results[:count]
 
     def infos(self, results: Sequence[Tensor]) -> dict[str, Any]:
@@ -210,7 +211,7 @@ class TorchTradingEnv(TorchVectorEnv):
         episodes = before["episodes"] + ended.to(torch.int64)
         account = self._account(self._starts(words, episodes))
         begun = self._begun | {f"account/{name}": value for name, value in account.items()}
-        state = {name: _where(ended, begun.get(name, False), array) for name, array in before.items()}
+        state = {name: self._backend.xp.by_row(ended, begun.get(name, False), array) for name, array in before.items()}
         return {**state, "episodes": episodes}
 
     def _starts(self, words: Tensor, episodes: Tensor) -> Tensor:
@@ -242,28 +243,6 @@ class TorchTradingEnv(TorchVectorEnv):
             name: array.repeat(self.num_envs, *[1] * (array.dim() - 1)) for name, array in self._begun.items()
         }
 
-    # The second half: observations.
-
-    def _observe_ends(self, before: View, ended: Tensor, observations: Tensor, final: Tensor) -> None:
-        """Writes what each builder shows at the end of the step, where an episode ended at least, and after resets."""
-        after, observer = self.view, self._parts.holding(self._state).observer
-        for begun, part, columns in zip(self._parts.observer.parts, observer.parts, observer.columns, strict=True):
-            last, shown = final[:, columns], observations[:, columns]
-            self._backend.only = None if part.own else ended
-            part.step(before, last)
-            self._backend.only = None
-            if not part.own:
-                part.step(after, shown)
-                continue
-            # Where its episode ended, a part's arrays are those of a new one, and it looks once more.
-            fresh = part.holding({name: _where(ended, begun.own[name], array) for name, array in part.own.items()})
-            first = torch.zeros_like(last)
-            fresh.step(after, first)
-            shown[...] = _where(ended, first, last)
-            own: Tensors = part.own
-            for name, array in own.items():
-                array.copy_(_where(ended, fresh.own[name], array))
-
     def _view(self, state: Tensors) -> View:
         arrays = {name: state[f"account/{name}"] for name in self._account_names}
         return View.of(self.market, self.plan.initial_cash, arrays)
@@ -271,8 +250,3 @@ class TorchTradingEnv(TorchVectorEnv):
     def _masks(self) -> Any:
         with torch.no_grad(), float64_by_default():
             return self._parts.holding(self._state).decider.masks(self.view)
-
-
-def _where(ended: Tensor, yes: Tensor | bool, no: Tensor) -> Tensor:
-    """One or the other by row; `yes` may be a number or of one row."""
-    return torch.where(ended.reshape(-1, *[1] * (no.dim() - 1)), yes, no)

@@ -160,10 +160,9 @@ class NumpyDecisionStep:
     def _close(self, reason: str, accounts: Array, ends: Array, rows: Array, prices: Array, volume: Array) -> None:
         """Closes assets that end at these rows, and everything that trades in some accounts."""
         view = self.view
-        account = (0, view.n, view.cash, view.positions)
         tradable = view.market.tradable if rows is view.bar else ends
         market = (ends, rows, prices, tradable, volume, self._rates)
-        kernels.close_positions(*account, accounts, *market, self._cost, self._traded)
+        kernels.close_positions(0, view.n, view.cash, view.positions, accounts, *market, self._cost, self._traded)
         if not np.count_nonzero(self._traded):
             return
         self.closed[reason] = self.closed.get(reason, 0.0) + self._traded

@@ -24,6 +24,9 @@ from alphaswarm_rl.market.market import Market, average_cost
 class TorchDecisionStep:
     """Moves the accounts of a view on by one decision.
 
+    Unlike `NumpyDecisionStep`, whose kernels are bound to the arrays of one view, it is given view and decider with
+    every step: compiled, each step is a function of other tensors.
+
     Nobody can look whether actions are sound: one that is not a finite number counts as 0, a discrete one that is out
     of range as the nearest one.
 

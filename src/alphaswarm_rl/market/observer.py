@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -55,6 +56,37 @@ class Observer:
         for part, columns in zip(self.parts, self.columns, strict=True):
             part.step_rows(view, rows, out[:, columns])
         return out
+
+    def observe_ends(
+        self, begun: Observer, before: View, after: View, ended: BackendArray, out: BackendArray, final: BackendArray
+    ) -> None:
+        """What all accounts see at the end of a step in torch and after resets; what the builders remember follows.
+
+        Args:
+            begun: The observer with the arrays, of one row, with which an episode begins.
+            before: The accounts at the end of the step.
+            after: The accounts after resets.
+            ended: Whose episode ended, (n,) bool.
+            out: Gets what `after` shows.
+            final: Gets what `before` shows, where an episode ended at least.
+        """
+        backend: Any = before.market.backend
+        for fresh, part, columns in zip(begun.parts, self.parts, self.columns, strict=True):
+            last, shown = final[:, columns], out[:, columns]
+            own: dict[str, Any] = part.own
+            backend.only = None if own else ended
+            part.step(before, last)
+            backend.only = None
+            if not own:
+                part.step(after, shown)
+                continue
+            # Where its episode ended, a part's arrays are those of a new one, and it looks once more.
+            anew = part.holding({name: backend.xp.by_row(ended, fresh.own[name], array) for name, array in own.items()})
+            first = after.xp.zeros_like(last)
+            anew.step(after, first)
+            shown[...] = backend.xp.by_row(ended, first, last)
+            for name, array in own.items():
+                array.copy_(backend.xp.by_row(ended, anew.own[name], array))
 
     def begin(self, rows: Array) -> None:
         """Starts an episode of some accounts."""

@@ -45,9 +45,6 @@ class Part:
 
     def step_rows(self, view: View, rows: Array, out: BackendArray) -> None:
         """One step of some accounts, which `view` shows."""
-        if not self.own:
-            self.component.step(view, self.state, out)
-            return
         own = {name: array[rows] for name, array in self.own.items()}
         self.component.step(view, {**self.state, **own}, out)
         for name, array in own.items():
