@@ -29,6 +29,10 @@ def test_a_spec_has_data_and_a_trading_environment_its_stages():
     assert kind_of(TradingConfig.model_fields[slots.PORTFOLIO.name]) == slots.PORTFOLIO.kind
 
 
+def test_a_trading_environment_takes_dates_data_and_every_slot():
+    assert {"window", "data_pipeline", "reward", "observation", "action", "terminations"} == slots.TRADING
+
+
 def test_environments_take_nothing_else():
     for cls in catalogue.listing("env"):
         assert issubclass(cls, EnvComponent)
