@@ -168,8 +168,8 @@ def check(file: str, panel: MarketPanel, arguments: argparse.Namespace) -> bool:
             passed = ended and counts == 0 and max(worst.values()) <= 1e-5
             good &= passed
             gaps = ", ".join(f"{key} {gap:.1e}" for key, gap in worst.items())
-            said = "same" if passed else "DIFFERENT" if ended else "DIFFERENT EPISODES"
-            print(f"{name:18}{said}: {counts} share counts differ, largest relative gaps: {gaps}")
+            verdict = "same" if passed else "DIFFERENT" if ended else "DIFFERENT EPISODES"
+            print(f"{name:18}{verdict}: {counts} share counts differ, largest relative gaps: {gaps}")
     return good
 
 

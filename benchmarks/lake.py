@@ -141,7 +141,7 @@ def in_turn(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[s
             spent = seconds(work)
             if number:
                 times[name].append(spent)
-    return {name: statistics.median(its) for name, its in times.items()}
+    return {name: statistics.median(spent) for name, spent in times.items()}
 
 
 def writing(home: Path, count: int, rounds: int) -> Line:
@@ -178,7 +178,7 @@ def _how_many_commits(settings: Settings, ledger: Ledger, run_id: str, count: in
     def numbers() -> dict[str, int]:
         with Lake(settings) as lake:
             metadata: dict[str, Any] = {kind: lake.table(kind).metadata for kind in KINDS}
-            return {kind: its.last_sequence_number for kind, its in metadata.items()}
+            return {kind: table.last_sequence_number for kind, table in metadata.items()}
 
     before = numbers()
     spent = seconds(lambda: store_all(settings, ledger, run_id, parts))
@@ -252,7 +252,7 @@ class Filled:
         return writer.close(number + 1)
 
     def _deliver(self, segments: list[Segment]) -> None:
-        deliver(self._lake, segments, lambda its: None)
+        deliver(self._lake, segments, lambda delivered: None)
 
     def _expire(self) -> None:
         expire(self._lake, ())

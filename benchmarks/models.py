@@ -163,10 +163,10 @@ def registering(home: Path, processes: int) -> list[Line]:
     spent = time.perf_counter() - began
     with ModelRegistry.open(Settings(home=home)) as registry:
         rows = registry.list(validated=True)
-        there = len({row.model_path for row in rows if row.eval_episodes and len(registry.validations(row.id)) == 1})
-    wanted = processes * MODELS_PER_PROCESS
-    details = f"{processes} processes on one new file, {wanted / spent:.0f} models/s through all three"
-    return [at_least("models there of those registered", there / wanted, 1.0, details)]
+        complete = len({row.model_path for row in rows if row.eval_episodes and len(registry.validations(row.id)) == 1})
+    expected = processes * MODELS_PER_PROCESS
+    details = f"{processes} processes on one new file, {expected / spent:.0f} models/s through all three"
+    return [at_least("complete models of those registered", complete / expected, 1.0, details)]
 
 
 def main() -> int:

@@ -66,8 +66,8 @@ def measure(task: str, setting: str, rounds: int) -> dict[str, dict[str, Any]]:
                 found[name].append(result)
     return {
         name: {
-            "steps_per_s": statistics.median(its["steps_per_s"] for its in results),
-            "returns": [its["mean_return"] for its in results],
+            "steps_per_s": statistics.median(result["steps_per_s"] for result in results),
+            "returns": [result["mean_return"] for result in results],
         }
         for name, results in found.items()
         if results
@@ -105,8 +105,10 @@ def main() -> int:
                     print(f"not run: {peer}", file=sys.stderr)
             for name in ("ours", "ours-torch"):
                 returns = found[name]["returns"]
-                told = ", ".join(f"{value:.0f}" for value in returns)
-                lines.append(at_least(f"cartpole {setting}: {name}, worst seed", min(returns), 475, f"returns {told}"))
+                listed = ", ".join(f"{value:.0f}" for value in returns)
+                lines.append(
+                    at_least(f"cartpole {setting}: {name}, worst seed", min(returns), 475, f"returns {listed}")
+                )
     if "stocks" in arguments.tasks:
         found = measure("stocks", "fast", arguments.rounds)
         mine = found["ours"]["steps_per_s"]

@@ -34,18 +34,18 @@ PPO = {"n_steps": 256, "batch_size": 64, "n_epochs": 10, "learning_rate": 3e-4}
 PARTS = tuple(TIMESTEPS)
 
 
-def train(part: str, timesteps: int, home: Path, *, told: bool) -> None:
+def train(part: str, timesteps: int, home: Path, *, exported: bool) -> None:
     """One run."""
     from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
 
-    on = {"enable": told}
+    on = {"enable": exported}
     name, agent = WHAT[part]
     settings = Settings.model_validate(
         {
             "home": home,
             "registry": {"enable": False},
             "metrics": on,
-            "traces": {**on, "trace_steps": told and part == "steps"},
+            "traces": {**on, "trace_steps": exported and part == "steps"},
             "logs": on,
         }
     )
@@ -70,14 +70,15 @@ def spans_in(home: Path) -> int:
 
 
 def cost(part: str, scale: float, pairs: int) -> tuple[Ratio, str]:
-    """CPU time of training, told over not told, and what it comes from."""
+    """CPU time of training, with export over without, and what it comes from."""
     timesteps = int(TIMESTEPS[part] * scale)
     with tempfile.TemporaryDirectory() as folder:
-        bare, told, again = (
-            partial(train, part, home=Path(folder) / who, told=who == "told") for who in ("bare", "told", "again")
+        bare, exported, again = (
+            partial(train, part, home=Path(folder) / who, exported=who == "exported")
+            for who in ("bare", "exported", "again")
         )
-        found = pairs_of.cost(bare, told, again, timesteps, pairs)
-        spans = spans_in(Path(folder) / "told") // pairs
+        found = pairs_of.cost(bare, exported, again, timesteps, pairs)
+        spans = spans_in(Path(folder) / "exported") // pairs
     if part == "steps" and spans < timesteps:
         raise SystemExit(f"only {spans:,} spans of {timesteps:,} steps arrived")
     return found.price, f"{found}; {spans:,} spans a round; {pairs} pairs of {timesteps:,} steps"
@@ -97,7 +98,7 @@ def main() -> int:
     for part in arguments.parts:
         price, details = cost(part, arguments.scale, arguments.pairs)
         if part == "steps":
-            lines.append(Line("a span per step, median", price.median, "is told", True, details))
+            lines.append(Line("a span per step, median", price.median, "is reported", True, details))
         else:
             name, agent = WHAT[part]
             lines.append(at_most(f"{agent} on {name}, upper end", price.high, MOST_COST, details))

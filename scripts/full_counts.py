@@ -70,8 +70,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = (SLOW_TESTS, *BENCHMARKS)
     parser.add_argument("names", nargs="*", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    wanted = parser.parse_args().names
-    passed = [slow_tests() if name == SLOW_TESTS else benchmark(name, BENCHMARKS[name]) for name in wanted]
+    requested = parser.parse_args().names
+    passed = [slow_tests() if name == SLOW_TESTS else benchmark(name, BENCHMARKS[name]) for name in requested]
     return 0 if all(passed) else 1
 
 

@@ -43,18 +43,18 @@ def main() -> int:
     """Writes what changed, or with --check says what is stale."""
     check = "--check" in sys.argv[1:]
     stale = 0
-    for path, wanted in pages():
+    for path, expected in pages():
         found = path.read_text(encoding="utf-8") if path.exists() else ""
-        if found == wanted:
+        if found == expected:
             continue
         stale += 1
         name = path.relative_to(DOCS.parent).as_posix()
         if check:
-            lines = difflib.unified_diff(found.splitlines(True), wanted.splitlines(True), name, f"{name} (generated)")
+            lines = difflib.unified_diff(found.splitlines(True), expected.splitlines(True), name, f"{name} (generated)")
             sys.stderr.writelines(lines)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted, encoding="utf-8")
+            path.write_text(expected, encoding="utf-8")
             sys.stdout.write(f"wrote {name}\n")
     if check and stale:
         sys.stderr.write(f"{stale} pages are stale. Run: make docs.\n")

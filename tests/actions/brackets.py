@@ -90,7 +90,7 @@ class PlainAccount:
 def on_book(bars, actions, fill, *, short, kwargs, costs, tradable=None):
     account = PlainAccount(short=short, kwargs=kwargs, costs=costs)
     tradable = [True] * len(bars) if tradable is None else tradable
-    told = []
+    rows = []
     for t, action in enumerate(actions):
         first, high, low, close = bars[t + 1]
         side, account.fills = account.side, []
@@ -103,8 +103,8 @@ def on_book(bars, actions, fill, *, short, kwargs, costs, tradable=None):
         if fill == "next_close":
             account.order(action, close, tradable[t + 1], side)
         account.book.accrue([close])
-        told.append([account.book.cash, account.book.equity([close]), sum(fill.cost for fill in account.fills)])
-    return told
+        rows.append([account.book.cash, account.book.equity([close]), sum(fill.cost for fill in account.fills)])
+    return rows
 
 
 def worked(bars, actions, *, fill="next_open", short=False, costs=FREE, columns=None, **kwargs):

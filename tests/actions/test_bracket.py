@@ -60,33 +60,33 @@ class TestShort:
 
     def test_a_stop_that_is_touched_fills_at_its_level(self):
         bars = [QUIET, QUIET, (101, 105, 99, 100), QUIET]
-        told = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
-        assert told == near((1500, 1000), (975, 975), (975, 975))
+        accounts = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
+        assert accounts == near((1500, 1000), (975, 975), (975, 975))
 
     def test_a_stop_that_is_not_reached_stays(self):
         bars = [QUIET, QUIET, (101, 104.9, 90.1, 98), QUIET]
-        told = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
-        assert told == near((1500, 1000), (1500, 1010), (1500, 1000))
+        accounts = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
+        assert accounts == near((1500, 1000), (1500, 1010), (1500, 1000))
 
     def test_a_take_profit_that_is_touched_fills_at_its_level(self):
         bars = [QUIET, QUIET, (97, 99, 90, 95), QUIET]
-        told = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
-        assert told == near((1500, 1000), (1050, 1050), (1050, 1050))
+        accounts = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
+        assert accounts == near((1500, 1000), (1050, 1050), (1050, 1050))
 
     def test_where_both_are_touched_the_stop_counts(self):
         bars = [QUIET, QUIET, (100, 106, 89, 90), QUIET]
-        told = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
-        assert told == near((1500, 1000), (975, 975), (975, 975))
+        accounts = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
+        assert accounts == near((1500, 1000), (975, 975), (975, 975))
 
     def test_a_stop_that_is_gapped_over_fills_at_the_open(self):
         bars = [QUIET, QUIET, (112, 113, 104, 105), QUIET]
-        told = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
-        assert told == near((1500, 1000), (940, 940), (940, 940))
+        accounts = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
+        assert accounts == near((1500, 1000), (940, 940), (940, 940))
 
     def test_a_take_profit_that_is_gapped_over_fills_at_its_level(self):
         bars = [QUIET, QUIET, (80, 85, 78, 84), QUIET]
-        told = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
-        assert told == near((1500, 1000), (1050, 1050), (1050, 1050))
+        accounts = worked(bars, [SHORT, HOLD, HOLD], short=True, fraction=0.5)
+        assert accounts == near((1500, 1000), (1050, 1050), (1050, 1050))
 
 
 class TestTheBarOfTheEntry:
@@ -116,8 +116,8 @@ class TestTheBarOfTheEntry:
 
     def test_a_short_filled_at_the_close_is_looked_at_in_the_next_bar(self):
         bars = [QUIET, (100, 120, 80, 100), (100, 101, 90, 99), QUIET]
-        told = worked(bars, [SHORT, HOLD], short=True, fraction=0.5, fill="next_close")
-        assert told == near((1500, 1000), (1050, 1050))
+        accounts = worked(bars, [SHORT, HOLD], short=True, fraction=0.5, fill="next_close")
+        assert accounts == near((1500, 1000), (1050, 1050))
 
 
 class TestOrders:
@@ -131,21 +131,21 @@ class TestOrders:
     def test_a_second_entry_on_the_same_side_leaves_the_bracket_as_it_is(self):
         # The second entry at 108 would have its stop at 102.6; the first one's is at 95.
         bars = [QUIET, QUIET, (108, 109, 107, 108), (108, 108, 97, 98), (98, 98, 94, 97), QUIET]
-        told = worked(bars, [LONG, LONG, LONG, HOLD])
-        assert told == near((0, 1000), (0, 1080), (0, 980), (950, 950))
+        accounts = worked(bars, [LONG, LONG, LONG, HOLD])
+        assert accounts == near((0, 1000), (0, 1080), (0, 980), (950, 950))
 
     def test_an_entry_on_the_other_side_turns_the_position_round_and_sets_new_levels(self):
         # Five units at 100; short with half of 1040 at 108; its stop is at 113.4.
         bars = [QUIET, QUIET, (108, 109, 107, 108), (108, 114, 107, 109), QUIET]
-        told = worked(bars, [LONG, SHORT, HOLD], short=True, fraction=0.5)
+        accounts = worked(bars, [LONG, SHORT, HOLD], short=True, fraction=0.5)
         units = 520 / 108
-        assert told == near((500, 1000), (1560, 1040), (1560 - units * 113.4,) * 2)
+        assert accounts == near((500, 1000), (1560, 1040), (1560 - units * 113.4,) * 2)
 
     def test_after_an_exit_a_new_entry_has_levels_of_its_own(self):
         bars = [QUIET, QUIET, (99, 99, 95, 96), (95, 95, 95, 95), (94, 94, 90.25, 91), QUIET]
         # Stopped at 95 with 950; ten units at 95, stopped at 90.25.
-        told = worked(bars, [LONG, HOLD, LONG, HOLD])
-        assert told == near((0, 1000), (950, 950), (0, 950), (902.5, 902.5))
+        accounts = worked(bars, [LONG, HOLD, LONG, HOLD])
+        assert accounts == near((0, 1000), (950, 950), (0, 950), (902.5, 902.5))
 
     @pytest.mark.parametrize(("order", "cash"), [(CLOSE, 950), (HOLD, 950), (LONG, 950)])
     def test_an_order_for_the_close_comes_after_the_bracket_of_that_bar(self, order, cash):
@@ -156,45 +156,45 @@ class TestOrders:
     def test_an_entry_on_the_other_side_for_the_close_follows_the_bracket_of_that_bar(self):
         # Five units stopped at 95 leave 975; half of it goes short at the close of 110, with its stop at 115.5.
         bars = [QUIET, QUIET, (100, 110, 94, 110), (110, 120, 109, 112), QUIET]
-        told = worked(bars, [LONG, SHORT, HOLD], short=True, fraction=0.5, fill="next_close")
+        accounts = worked(bars, [LONG, SHORT, HOLD], short=True, fraction=0.5, fill="next_close")
         units = 487.5 / 110
-        assert told == near((500, 1000), (1462.5, 975), (1462.5 - units * 115.5,) * 2)
+        assert accounts == near((500, 1000), (1462.5, 975), (1462.5 - units * 115.5,) * 2)
 
     def test_an_entry_that_is_not_filled_sets_no_levels(self):
         # The first entry falls on a halt; the second one fills at 90, and its stop is at 85.5, not at 95.
         bars = [QUIET, QUIET, (90, 91, 89, 90), (90, 90, 86, 88), QUIET]
         halt = {"tradable": np.array([[True], [False], [True], [True], [True]])}
-        told = worked(bars, [LONG, LONG, HOLD], columns=halt)
-        assert told == near((1000, 1000), (0, 1000), (0, 1000 / 90 * 88))
+        accounts = worked(bars, [LONG, LONG, HOLD], columns=halt)
+        assert accounts == near((1000, 1000), (0, 1000), (0, 1000 / 90 * 88))
 
     def test_nothing_closes_in_a_bar_that_does_not_trade(self):
         bars = [QUIET, QUIET, (99, 99, 90, 96), (97, 98, 96, 97), QUIET]
         halt = {"tradable": np.array([[True], [True], [False], [True], [True]])}
-        told = worked(bars, [LONG, HOLD, HOLD], columns=halt)
-        assert told == near((0, 1000), (0, 960), (0, 970))
+        accounts = worked(bars, [LONG, HOLD, HOLD], columns=halt)
+        assert accounts == near((0, 1000), (0, 960), (0, 970))
 
     def test_a_split_moves_the_levels_along(self):
         # Two for one: 20 units, the stop at 47.5.
         bars = [QUIET, QUIET, (50, 51, 49, 50), (49, 49, 47, 48), (48, 48, 48, 48)]
         splits = {"splits": np.array([[1.0], [1.0], [2.0], [1.0], [1.0]])}
-        told = worked(bars, [LONG, HOLD, HOLD], columns=splits)
-        assert told == near((0, 1000), (0, 1000), (950, 950))
+        accounts = worked(bars, [LONG, HOLD, HOLD], columns=splits)
+        assert accounts == near((0, 1000), (0, 1000), (950, 950))
 
     def test_a_split_between_decision_and_fill_is_in_the_fill(self):
         bars = [QUIET, (50, 51, 49, 50), (49, 49, 47, 48), (48, 48, 48, 48)]
         splits = {"splits": np.array([[1.0], [2.0], [1.0], [1.0]])}
         assert worked(bars, [LONG, HOLD], columns=splits) == near((0, 1000), (950, 950))
         # Filled at 100 before the split: the stop is then at 47.5 as well.
-        told = worked(bars, [LONG, HOLD], columns=splits, fill="same_close")
-        assert told == near((0, 1000), (950, 950))
+        accounts = worked(bars, [LONG, HOLD], columns=splits, fill="same_close")
+        assert accounts == near((0, 1000), (950, 950))
 
 
 class TestCosts:
     def test_entry_and_exit_are_both_paid_for(self):
         bars = [QUIET, QUIET, (99, 101, 95, 98), QUIET]
-        told = worked(bars, [LONG, HOLD], costs=ONE_PERCENT)
+        accounts = worked(bars, [LONG, HOLD], costs=ONE_PERCENT)
         value = 1000 / 1.01
-        assert told == near((0, value), (value * 0.95 * 0.99,) * 2)
+        assert accounts == near((0, value), (value * 0.95 * 0.99,) * 2)
 
     @pytest.mark.parametrize("fill", ["next_open", "next_close"])
     def test_cost_and_turnover_of_the_exit_are_the_steps(self, fill):

@@ -127,10 +127,10 @@ def test_one_that_varies_and_earns_no_more_than_a_constant_is_warned_of_too():
 
 
 def test_an_agent_that_cannot_act_there_is_told_before_anything_is_trained(tmp_path):
-    said = []
-    assert run(tasks_named(["merton"]), ["ddqn_inhouse"], Settings(home=tmp_path), seeds=1, say=said.append) == []
-    assert len(said) == 1
-    assert "merton, ddqn_inhouse: not trained" in said[0]
+    lines = []
+    assert run(tasks_named(["merton"]), ["ddqn_inhouse"], Settings(home=tmp_path), seeds=1, say=lines.append) == []
+    assert len(lines) == 1
+    assert "merton, ddqn_inhouse: not trained" in lines[0]
     assert not list(tmp_path.iterdir())
 
 

@@ -31,8 +31,8 @@ def pipeline(alias, **kwargs):
 
 
 def built(reports, request=None, **kwargs):
-    its = pipeline("frame", name="bars", fundamentals="reports", fundamental_fields=FIELDS, **kwargs)
-    return its.build(request or DataRequest(frames={"bars": bars(8), "reports": reports}))
+    component = pipeline("frame", name="bars", fundamentals="reports", fundamental_fields=FIELDS, **kwargs)
+    return component.build(request or DataRequest(frames={"bars": bars(8), "reports": reports}))
 
 
 def test_files_and_frames_give_the_same_features(tmp_path):
@@ -74,12 +74,12 @@ def test_a_moment_counts_from_that_moment_on():
 
 
 def test_scalers_learn_them_from_the_training_window_alone():
-    its = pipeline("frame", name="bars", fundamentals="reports", fundamental_fields=["pe"], scaler="minmax")
+    component = pipeline("frame", name="bars", fundamentals="reports", fundamental_fields=["pe"], scaler="minmax")
     frames = {"bars": bars(8), "reports": table()}
-    state = its.fit(its.build(DataRequest(Window(None, "2020-01-09"), frames=frames)))
+    state = component.fit(component.build(DataRequest(Window(None, "2020-01-09"), frames=frames)))
     assert state.arrays["centre"][0] == 10
     assert state.arrays["scale"][0] == 2
-    assert its.apply(its.build(DataRequest(frames=frames)), state).features[-1, 0, 0] == 1
+    assert component.apply(component.build(DataRequest(frames=frames)), state).features[-1, 0, 0] == 1
 
 
 def test_reports_of_the_future_change_nothing_before_them():
@@ -119,6 +119,6 @@ def test_a_table_of_other_assets_is_refused():
 
 def test_a_path_out_of_the_data_folder_is_refused(tmp_path):
     bars(8).to_csv(tmp_path / "bars.csv", index=False)
-    its = pipeline("csv", path="bars.csv", fundamentals="../reports.csv", fundamental_fields=["pe"])
+    component = pipeline("csv", path="bars.csv", fundamentals="../reports.csv", fundamental_fields=["pe"])
     with pytest.raises(DataError, match="leads out of the data folder"):
-        its.build(DataRequest(root=tmp_path))
+        component.build(DataRequest(root=tmp_path))

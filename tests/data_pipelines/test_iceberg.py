@@ -141,9 +141,9 @@ def test_a_moment_whose_snapshot_expired_is_not_answered_by_an_older_one(lake, a
     old, middle = (pipeline(table="silver.bars", as_of=moment) for moment in moments)
     assert middle.build(asking()).num_bars == 30
     lake.find("silver.bars").maintenance.expire_snapshots().by_id(second.snapshot_id).commit()
-    for its in (old, middle):
+    for component in (old, middle):
         with pytest.raises(DataError, match=r"the snapshot that was current at .* may have expired"):
-            its.build(asking())
+            component.build(asking())
     assert pipeline(table="silver.bars", snapshot_id=first.snapshot_id).build(asking()).num_bars == 20
 
 
@@ -158,10 +158,10 @@ def test_a_moment_that_a_stored_spec_names_is_read_after_expiry_too(lake, asking
     ]
     named = {"timestamp": "ts", "close": "portfolio_value"}
     kwargs = [{"table": "rl.equity_curves", "columns": named, "asset": "me", "as_of": moment} for moment in moments]
-    its = pipeline(**kwargs[0])
-    before = its.build(asking()).fingerprint
+    component = pipeline(**kwargs[0])
+    before = component.build(asking()).fingerprint
     assert expire(lake, [{"class": "iceberg", "kwargs": kwargs[0]}])["rl.equity_curves"] == 1
-    assert its.build(asking()).fingerprint == before
+    assert component.build(asking()).fingerprint == before
     with pytest.raises(DataError, match="may have expired"):
         pipeline(**kwargs[2]).build(asking())
 
@@ -181,9 +181,9 @@ def test_what_is_not_there_is_an_error_that_says_what_is(lake, asking):
             pipeline(**kwargs).build(asking())
 
     refused(r"the table 'silver.bar'.*Did you mean 'silver.bars'", table="silver.bar")
-    there = rf"There are: {snapshot.snapshot_id} \(20"
-    refused(rf"silver.bars: it has no snapshot 7: .*{there}", table="silver.bars", snapshot_id=7)
-    refused(rf"it has no snapshot of 1999-01-01.*{there}", table="silver.bars", as_of="1999-01-01")
+    hint = rf"There are: {snapshot.snapshot_id} \(20"
+    refused(rf"silver.bars: it has no snapshot 7: .*{hint}", table="silver.bars", snapshot_id=7)
+    refused(rf"it has no snapshot of 1999-01-01.*{hint}", table="silver.bars", as_of="1999-01-01")
     refused(r"nobody knows yet what it will hold at 2200", table="silver.bars", as_of="2200-01-01")
     columns = {"timestamp": "timestamp", "asset": "asset", "close": "clsoe"}
     refused(r"silver.bars: it has no column 'clsoe'. Did you mean 'close'", table="silver.bars", columns=columns)

@@ -70,12 +70,12 @@ def test_they_agree_with_stockstats_once_the_window_is_full(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_they_are_defined_from_the_bar_that_their_name_says(name):
-    its = parse_indicator(name)
+    parsed = parse_indicator(name)
     values = indicator(MarketPanel.from_frame(bars(100)), name)
-    assert np.isnan(values[: its.first]).all()
-    assert np.isfinite(values[its.first :]).all()
+    assert np.isnan(values[: parsed.first]).all()
+    assert np.isfinite(values[parsed.first :]).all()
     short = MarketPanel.from_frame(bars(3))
-    assert np.isnan(indicator(short, name)).all() or its.first < 3
+    assert np.isnan(indicator(short, name)).all() or parsed.first < 3
 
 
 @pytest.mark.parametrize("name", EVERY)

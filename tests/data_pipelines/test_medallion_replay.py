@@ -64,10 +64,10 @@ def test_a_replay_must_be_pinned_by_one_of_two():
 
 def test_the_fingerprint_is_that_of_all_bars_of_the_snapshot(pinned, request_):
     content = MarketPanel.from_frame(bars(60)[:90]).fingerprint
-    its = pipeline(**pinned, fingerprint=content, features=["macd"])
-    assert its.load(request_).fingerprint == content
+    component = pipeline(**pinned, fingerprint=content, features=["macd"])
+    assert component.load(request_).fingerprint == content
     window = DataRequest(Window("2020-01-15"), symbols=("AAA",), lake=request_.lake)
-    assert its.build(window).assets == ("AAA",)
+    assert component.build(window).assets == ("AAA",)
 
 
 def test_other_content_than_the_fingerprint_says_is_refused(pinned, request_):

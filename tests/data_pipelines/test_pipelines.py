@@ -80,7 +80,7 @@ def test_features_do_not_start_anew_with_the_window():
 def test_nothing_after_t_changes_anything_at_t(bar):
     """The future-noise test over every feature that a pipeline can be asked for, the scaler included."""
     features = [*FINRL, "atr", "returns", "returns_5", "volatility"]
-    its = pipeline(
+    component = pipeline(
         "frame",
         name="bars",
         vix_name="vix",
@@ -104,8 +104,8 @@ def test_nothing_after_t_changes_anything_at_t(bar):
 
     def seen(bars_, vix_):
         frames = {"bars": bars_, "vix": vix_}
-        train = its.build(DataRequest(Window(None, str(days[50])), frames=frames))
-        return its.apply(its.build(DataRequest(frames=frames)), its.fit(train))
+        train = component.build(DataRequest(Window(None, str(days[50])), frames=frames))
+        return component.apply(component.build(DataRequest(frames=frames)), component.fit(train))
 
     before, after = seen(frame, vix), seen(noisy, noisy_vix)
     for name in ("close", "tradable", "features", "market_features"):
@@ -185,11 +185,11 @@ def test_the_bundled_bars_of_gym_anytrading():
 
 
 def test_scalers_are_fitted_on_training_and_applied_elsewhere():
-    its = pipeline("frame", name="bars", features=["rsi_5"], scaler="minmax")
+    component = pipeline("frame", name="bars", features=["rsi_5"], scaler="minmax")
     frames = {"bars": bars(90)}
-    train = its.build(DataRequest(Window(None, "2020-03-01"), frames=frames))
-    later = its.build(DataRequest(Window("2020-03-01"), frames=frames))
-    state = its.fit(train)
-    np.testing.assert_allclose(its.apply(train, state).features[5:].max(axis=0), 1, rtol=1e-6)
+    train = component.build(DataRequest(Window(None, "2020-03-01"), frames=frames))
+    later = component.build(DataRequest(Window("2020-03-01"), frames=frames))
+    state = component.fit(train)
+    np.testing.assert_allclose(component.apply(train, state).features[5:].max(axis=0), 1, rtol=1e-6)
     expected = (later.features - state.arrays["centre"]) / state.arrays["scale"]
-    np.testing.assert_allclose(its.apply(later, state).features, expected, rtol=1e-6)
+    np.testing.assert_allclose(component.apply(later, state).features, expected, rtol=1e-6)

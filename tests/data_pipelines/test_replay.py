@@ -109,10 +109,10 @@ def test_the_table_is_the_one_that_the_settings_name(settings):
 
 def test_batches_hold_every_transition_once_in_order_or_shuffled_by_the_seed(lake, asked):
     keep(lake, recorded(episodes=3))
-    its = pipeline(runs=[RUN])
+    component = pipeline(runs=[RUN])
 
     def seen(seed):
-        batches = list(its.batches(asked, 4, seed))
+        batches = list(component.batches(asked, 4, seed))
         assert [len(batch) for batch in batches] == [4, 4, 1]
         for batch in batches:
             assert (batch.next_observation == batch.observation + 1).all()
@@ -123,7 +123,7 @@ def test_batches_hold_every_transition_once_in_order_or_shuffled_by_the_seed(lak
     assert shuffled == seen(7) != seen(8)
     assert sorted(shuffled) == in_order != shuffled
     with pytest.raises(DataError, match="at least one transition"):
-        list(its.batches(asked, 0))
+        list(component.batches(asked, 0))
 
 
 def test_runs_without_observations_are_refused_with_how_to_record_them(lake, asked):

@@ -91,9 +91,9 @@ def recorded(monkeypatch, tmp_path):
     return asked
 
 
-def build(wanted, window=("2020-01-01", "2020-01-09"), **kwargs):
+def build(tickers, window=("2020-01-01", "2020-01-09"), **kwargs):
     pipeline = build_from_config({"class": "yahoo", "kwargs": {"since": "2020-01-01", **kwargs}}, kind="data_pipeline")
-    return pipeline.build(DataRequest(window=Window(*window), symbols=wanted))
+    return pipeline.build(DataRequest(window=Window(*window), symbols=tickers))
 
 
 def test_bars_are_labelled_by_their_date_and_a_missing_one_is_a_gap(recorded):

@@ -39,8 +39,8 @@ def test_links_lead_somewhere(page):
 
 def test_every_page_is_linked_from_the_index():
     records = {path for path in pages() if path.parent == DOCS / "decisions" and path.name != "README.md"}
-    wanted = {path for path in pages() if path.is_relative_to(DOCS)} - records - {DOCS / "README.md"}
-    assert wanted - linked_from(DOCS / "README.md") == set()
+    expected = {path for path in pages() if path.is_relative_to(DOCS)} - records - {DOCS / "README.md"}
+    assert expected - linked_from(DOCS / "README.md") == set()
     assert records - linked_from(DOCS / "decisions" / "README.md") == set()
 
 

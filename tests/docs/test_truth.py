@@ -40,8 +40,8 @@ def test_tasks_are_the_table_s():
 
 
 def test_parameters_of_the_agents_are_the_table_s():
-    said = parameters(section("What is measured"))
-    assert said == dict(AGENTS["ppo"]) == dict(AGENTS["ppo_inhouse"])
+    documented = parameters(section("What is measured"))
+    assert documented == dict(AGENTS["ppo"]) == dict(AGENTS["ppo_inhouse"])
     assert f"train in {NUM_ENVS} environments" in PAGE
     words = " ".join(PAGE.split())
     assert f"the same {EPISODES} episodes" in words

@@ -59,7 +59,7 @@ def actions_for(env: VectorEnv, seed: int, steps: int) -> list[np.ndarray]:
     for index in range(env.num_envs):
         env.single_action_space.seed(1000 * seed + index)
         per_env.append([env.single_action_space.sample() for _ in range(steps)])
-    return [np.stack([np.asarray(its[step]) for its in per_env]) for step in range(steps)]
+    return [np.stack([np.asarray(rows[step]) for rows in per_env]) for step in range(steps)]
 
 
 def roll(env: VectorEnv, steps: int, *, seed: int = 0) -> list[list[Step]]:

@@ -26,10 +26,10 @@ def test_pendulum_keeps_the_contract_with_a_short_limit():
 def test_every_episode_is_that_of_a_single_environment_reset_with_its_seed():
     env = build("CartPole-v1", num_envs=3, seed=8)
     seeds: list[list[int]] = [[] for _ in range(3)]
-    for its, sub in zip(seeds, env.envs, strict=True):
+    for given, sub in zip(seeds, env.envs, strict=True):
         reset = sub.reset
-        sub.reset = lambda *, seed, options=None, its=its, reset=reset: (
-            its.append(seed) or reset(seed=seed, options=options)
+        sub.reset = lambda *, seed, options=None, given=given, reset=reset: (
+            given.append(seed) or reset(seed=seed, options=options)
         )
     observation, _ = env.reset()
     actions = actions_for(env, 0, 150)
@@ -45,7 +45,7 @@ def test_every_episode_is_that_of_a_single_environment_reset_with_its_seed():
                 np.testing.assert_array_equal(infos["final_obs"][i], theirs)
                 theirs, _ = single.reset(seed=seeds[i][-1])
             np.testing.assert_array_equal(observation[i], theirs)
-    everything = [seed for its in seeds for seed in its]
+    everything = [seed for given in seeds for seed in given]
     assert len(everything) > 10
     assert len(set(everything)) == len(everything)
 

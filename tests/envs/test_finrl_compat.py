@@ -36,15 +36,15 @@ class PublishedRules:
     def value(self):
         return self.cash + sum(n * p for n, p in zip(self.shares, self.closes[self.day], strict=True))
 
-    def sell(self, asset, wanted):
+    def sell(self, asset, requested):
         price = self.closes[self.day][asset]
-        number = min(wanted, self.shares[asset])
+        number = min(requested, self.shares[asset])
         self.cash += price * number * (1 - COST)
         self.shares[asset] -= number
 
-    def buy(self, asset, wanted):
+    def buy(self, asset, requested):
         price = self.closes[self.day][asset]
-        number = min(self.cash // (price * (1 + COST)), wanted)
+        number = min(self.cash // (price * (1 + COST)), requested)
         self.cash -= price * number * (1 + COST)
         self.shares[asset] += number
 

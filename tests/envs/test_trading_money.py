@@ -53,27 +53,27 @@ class Reference:
     def ended(self, bar):
         return [asset for asset, last in enumerate(self.panel.last_bar) if last == bar < self.panel.num_bars - 1]
 
-    def trade(self, way, wanted):
+    def trade(self, way, target):
         if way in ("whole", "fractional") and self.fill.lag and self.panel.splits is not None:
-            wanted = (np.asarray(wanted) * self.panel.splits[self.bar]).tolist()
+            target = (np.asarray(target) * self.panel.splits[self.bar]).tolist()
         quotes = self.quotes(self.fills, self.bar)
         if way == "weights":
-            self.book.trade_to_weights(wanted, quotes)
+            self.book.trade_to_weights(target, quotes)
         elif way == "position":
-            if not np.isnan(wanted):
-                self.book.trade_to_position(0, wanted, quotes, fraction=0.9)
+            if not np.isnan(target):
+                self.book.trade_to_position(0, target, quotes, fraction=0.9)
         else:
-            self.book.trade_shares(wanted, quotes, whole=way == "whole")
+            self.book.trade_shares(target, quotes, whole=way == "whole")
 
-    def step(self, way, wanted):
+    def step(self, way, target):
         if not self.fill.lag:
-            self.trade(way, wanted)
+            self.trade(way, target)
         self.bar += 1
         panel, bar = self.panel, self.bar
         if panel.dividends is not None:
             self.book.adjust(panel.dividends[bar].tolist(), panel.splits[bar].tolist())
         if self.fill.lag:
-            self.trade(way, wanted)
+            self.trade(way, target)
         quotes, marks = self.quotes(self.closes, bar, closing=True), self.closes[bar].tolist()
         self.book.close(self.ended(bar), quotes, "the asset ends")
         self.book.accrue(marks)
@@ -113,8 +113,8 @@ def test_the_environment_is_the_book(seed, fill, costs, margin, way, actions):
     rng = np.random.default_rng(seed)
     for _ in range(env.plan.length):
         action = rng.uniform(-1.0, 1.0, (2, panel.num_assets)).astype(np.float32)
-        env.plan.action.step(_with_action(env, action), {}, wanted := np.empty((2, panel.num_assets)))
-        expected = reference.step(way, wanted[1].tolist())
+        env.plan.action.step(_with_action(env, action), {}, target := np.empty((2, panel.num_assets)))
+        expected = reference.step(way, target[1].tolist())
         observation, rewards, terminated, truncated, infos = env.step(action)
         assert infos["portfolio_value"][1] == pytest.approx(expected, rel=1e-9)
         assert infos["cash"][1] == pytest.approx(reference.book.cash, rel=1e-9, abs=1e-6)
@@ -160,8 +160,8 @@ def test_positions_are_the_books(seed, fill, costs, margin, actions):
     rng = np.random.default_rng(seed)
     for _ in range(env.plan.length):
         action = rng.integers(0, 3, 1)
-        env.plan.action.step(_with_action(env, action), {}, wanted := np.empty(1))
-        expected = reference.step("position", wanted[0])
+        env.plan.action.step(_with_action(env, action), {}, target := np.empty(1))
+        expected = reference.step("position", target[0])
         _, _, terminated, truncated, infos = env.step(action)
         assert infos["portfolio_value"][0] == pytest.approx(expected, rel=1e-9)
         if terminated[0] or truncated[0]:

@@ -206,9 +206,9 @@ def test_a_consistently_forged_best_or_step_is_refused_too(train, settings):
     (folder / "checkpoint.json").write_text(json.dumps(manifest, sort_keys=True, indent=1))
     load_checkpoint(folder)  # consistent in itself
     runtime = RLRuntime.from_run(result.run_id, settings)
-    for wanted in ("best", int(folder.name), str(folder)):
+    for checkpoint in ("best", int(folder.name), str(folder)):
         with pytest.raises(CheckpointError, match="ledger recorded"):
-            runtime.replay(checkpoint=wanted)
+            runtime.replay(checkpoint=checkpoint)
 
 
 def test_a_checkpoint_that_the_ledger_never_saw_is_refused(train, settings):

@@ -388,8 +388,8 @@ def test_a_broken_model_never_replaces_one_that_works(settings, registry, rows, 
         with caplog.at_level(logging.ERROR):
             assert not server.refresh()
             assert not server.refresh()
-        told = [record for record in caplog.records if f"model {better.id} cannot answer" in record.getMessage()]
-        assert len(told) == 1  # it is tried once
+        warnings = [record for record in caplog.records if f"model {better.id} cannot answer" in record.getMessage()]
+        assert len(warnings) == 1  # it is tried once
         assert server.answer(SEEN[0]).model_id == works.id
         monkeypatch.undo()
         (folder / "state.safetensors").write_bytes(original)  # changed: it is tried again
@@ -434,8 +434,8 @@ def test_at_the_start_too_the_next_best_is_taken_where_the_best_is_broken(settin
     with caplog.at_level(logging.ERROR), served(settings) as server:
         assert server.answer(SEEN[0]).model_id == works.id
         assert not server.refresh()
-    told = [record.getMessage() for record in caplog.records]
-    assert [f"model {row.id} cannot answer" in text for row, text in zip((best, broken), told, strict=True)] == [
+    messages = [record.getMessage() for record in caplog.records]
+    assert [f"model {row.id} cannot answer" in text for row, text in zip((best, broken), messages, strict=True)] == [
         True
     ] * 2
     (Path(works.model_path) / "checkpoint.json").unlink()
@@ -458,8 +458,8 @@ def test_an_alias_that_names_no_validated_model_leaves_the_present_one(settings,
         assert not server.refresh()
         assert not server.refresh()
         assert server.answer(SEEN[0]).model_id == chosen.id
-        (told,) = [record.getMessage() for record in caplog.records]
-        assert f"alias 'desk' names no validated model, and model {chosen.id} goes on answering" in told
+        (message,) = [record.getMessage() for record in caplog.records]
+        assert f"alias 'desk' names no validated model, and model {chosen.id} goes on answering" in message
         registry.set_alias(better.id, "desk", who="test", why="test")
         assert server.refresh()
         assert server.answer(SEEN[0]).model_id == better.id

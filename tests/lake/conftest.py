@@ -28,6 +28,6 @@ def s3_lake(s3_server, tmp_path, monkeypatch):
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     boto3.client("s3", endpoint_url=s3_server, region_name="us-east-1").create_bucket(Bucket="bucket")
-    there = LakeSettings(warehouse=f"s3://bucket/{tmp_path.name}", s3_endpoint=s3_server, s3_region="us-east-1")
-    with Lake(Settings(home=tmp_path / "home", lake=there)) as lake:
+    remote = LakeSettings(warehouse=f"s3://bucket/{tmp_path.name}", s3_endpoint=s3_server, s3_region="us-east-1")
+    with Lake(Settings(home=tmp_path / "home", lake=remote)) as lake:
         yield lake

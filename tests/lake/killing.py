@@ -63,17 +63,17 @@ class Forked:
 
     def __init__(self, *arguments, home: Path, moment: Moment | None = None, environ=None) -> None:
         home.mkdir(parents=True, exist_ok=True)
-        self._said = [home.parent / f"{name}-{home.name}" for name in ("out", "err")]
+        self._outputs = [home.parent / f"{name}-{home.name}" for name in ("out", "err")]
         variables = {**os.environ, "ALPHASWARM_RL_HOME": str(home), **(environ or {})}
         texts = [str(argument) for argument in arguments]
-        self.process = CONTEXT.Process(target=_call, args=(texts, variables, moment, *map(str, self._said)))
+        self.process = CONTEXT.Process(target=_call, args=(texts, variables, moment, *map(str, self._outputs)))
         self.process.start()
 
     def answer(self, timeout=120) -> Answer:
         """What it said, once it ended; the code of one that was killed is -9."""
         self.process.join(timeout)
         assert self.process.exitcode is not None, f"still at work after {timeout} s"
-        return Answer(self.process.exitcode, *(path.read_text() for path in self._said))
+        return Answer(self.process.exitcode, *(path.read_text() for path in self._outputs))
 
 
 def rl(*arguments, **more) -> Answer:

@@ -104,14 +104,14 @@ def commits_and_denies(monkeypatch, times):
 def test_a_commit_of_which_nobody_knows_whether_it_went_through_is_made_once(tmp_path, monkeypatch):
     denied = commits_and_denies(monkeypatch, times=2)
     with Lake(Settings(home=tmp_path / "home")) as lake:
-        told = []
-        deliver(lake, spool(lake, kinds=KINDS), told.extend)
+        delivered = []
+        deliver(lake, spool(lake, kinds=KINDS), delivered.extend)
         assert len(denied) == 2
         for kind in KINDS:
             (file,) = lake.files(lake.identifier(kind), RUN)
             assert file.rows == 3
             assert len(lake.table(kind).metadata.snapshots) == 1
-        assert [segment.facts.kind for segment in told] == list(KINDS)
+        assert [segment.facts.kind for segment in delivered] == list(KINDS)
         assert list(lake.spool.rglob("*.parquet")) == []
 
 

@@ -82,9 +82,9 @@ def test_who_was_killed_before_the_account_is_told_again(lake):
 
     with pytest.raises(KeyboardInterrupt):
         deliver(lake, [segment], killed)
-    told = []
-    deliver_all(lake, told.extend)
-    assert [its.name for its in told] == [segment.name]
+    delivered = []
+    deliver_all(lake, delivered.extend)
+    assert [one.name for one in delivered] == [segment.name]
     assert episodes(lake) == [0] * 3
     assert left(lake) == []
 

@@ -57,8 +57,8 @@ def lake(settings):
 def test_a_file_has_the_rows_of_the_run_in_order(lake, tmp_path, kind):
     counts = export_run(lake, RUN, tmp_path / "new" / "folder")
     found = pq.read_table(tmp_path / "new" / "folder" / f"{kind}.parquet")
-    wanted = [rows(kind, phase="evaluate", episodes=2), *(rows(kind, env_idx=idx, episodes=2) for idx in (0, 1))]
-    assert counts[kind] == found.num_rows == sum(table.num_rows for table in wanted)
+    expected = [rows(kind, phase="evaluate", episodes=2), *(rows(kind, env_idx=idx, episodes=2) for idx in (0, 1))]
+    assert counts[kind] == found.num_rows == sum(table.num_rows for table in expected)
     assert found.schema.names == arrow_schema(kind).names
     keys = [tuple(row.values()) for row in found.select(["phase", "env_idx", "episode", "step"]).to_pylist()]
     assert keys == sorted(keys)

@@ -164,9 +164,9 @@ def test_a_catalogue_that_does_not_answer_is_not_asked_at_every_block(settings, 
 
 def test_a_catalogue_of_an_unknown_kind_is_refused(settings):
     other = settings.model_copy(update={"lake": LakeSettings(catalog_url="oracle://me:secret@there/x")})
-    with Lake(other) as lake, pytest.raises(LakeError, match=r"'oracle' is no catalogue.*postgresql") as told:
+    with Lake(other) as lake, pytest.raises(LakeError, match=r"'oracle' is no catalogue.*postgresql") as raised:
         lake.find("rl.trajectories")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_a_catalogue_that_is_gone_is_not_replaced_by_an_empty_one(settings, impatient):
@@ -229,10 +229,10 @@ def test_a_postgresql_server_that_stops_is_told_and_its_segments_are_delivered_l
             deliver(lake, spool(lake, kinds=("trajectories",)), lambda _: None)
             server.cleanup()
             segments = spool(lake, kinds=("trajectories",), number=1, first_episode=1)
-            with pytest.raises(LakeError, match="rl lake commit") as told:
+            with pytest.raises(LakeError, match="rl lake commit") as raised:
                 deliver(lake, segments, lambda _: None)
             assert segments[0].path.exists()
-            assert "postgres:@" not in str(told.value)
+            assert "postgres:@" not in str(raised.value)
             server = get_server(folder)
             # The same process goes on once the server is there again.
             deliver(lake, segments, lambda _: None)
@@ -277,13 +277,13 @@ def test_a_full_disk_fails_the_run_and_it_goes_on_when_there_is_room(tmp_path):
     settings, answers = roomy(tmp_path / "home"), CONTEXT.Queue()
     process = CONTEXT.Process(target=train_until_the_disk_is_full, args=(settings, answers))
     process.start()
-    said = answers.get(timeout=120)
+    message = answers.get(timeout=120)
     process.join()
     with Ledger.open(settings) as ledger:
         (run,) = ledger.runs()
     assert run.status == "failed"
-    assert f"Free space below {settings.lake_path / 'spool'}, then: rl resume {run.id}" in said
-    assert "File too large" in said
+    assert f"Free space below {settings.lake_path / 'spool'}, then: rl resume {run.id}" in message
+    assert "File too large" in message
     # Nothing half written takes up the room that is left.
     assert list((settings.lake_path / "spool").rglob(".open-*")) == []
     assert RLRuntime.from_run(run.id, settings).resume().status == "completed"

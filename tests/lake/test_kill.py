@@ -192,11 +192,11 @@ def _assert_sound(home, run):
     assert not steps.duplicated(["phase", "env_idx", "episode", "step"]).any()
     finished = trained[trained.terminated | trained.truncated].groupby(["env_idx", "episode"]).size()
     with Ledger.open(Settings(home=home)) as ledger:
-        told = ledger.episodes(run.id, phase="train")
+        episodes = ledger.episodes(run.id, phase="train")
         last = ledger.evaluations(run.id)[-1]
-    assert sum(row.count for row in told) == len(finished)
-    whole = trained.groupby(["env_idx", "episode"]).filter(lambda its: (its.terminated | its.truncated).any())
-    assert whole.reward.sum() == pytest.approx(sum(row.mean_reward * row.count for row in told))
+    assert sum(row.count for row in episodes) == len(finished)
+    whole = trained.groupby(["env_idx", "episode"]).filter(lambda rows: (rows.terminated | rows.truncated).any())
+    assert whole.reward.sum() == pytest.approx(sum(row.mean_reward * row.count for row in episodes))
     judged = steps[steps.phase == "evaluate"]
     assert judged.groupby("episode").reward.sum().tolist() == pytest.approx(last.metrics["returns"])
 
@@ -220,7 +220,7 @@ def _check(tmp_path, whole, name, moment):
 
 
 @pytest.mark.parametrize(
-    ("name", "moment"), [(name, moment) for name, its in TELLING.items() for moment in its], ids=str
+    ("name", "moment"), [(name, moment) for name, moments in TELLING.items() for moment in moments], ids=str
 )
 def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(tmp_path, whole, name, moment):
     _check(tmp_path, whole, name, moment)
@@ -299,7 +299,10 @@ DROPPING = (
 
 @pytest.mark.parametrize(
     "moment",
-    [pytest.param(its, id=str(its), marks=[pytest.mark.slow] if its != DROPPING[1] else []) for its in DROPPING],
+    [
+        pytest.param(moment, id=str(moment), marks=[pytest.mark.slow] if moment != DROPPING[1] else [])
+        for moment in DROPPING
+    ],
 )
 def test_a_run_may_be_killed_again_while_it_is_being_resumed(tmp_path, whole, moment):
     home = tmp_path / "home"

@@ -209,12 +209,12 @@ def test_undelivered_segments_survive_all_maintenance(lake, ledger):
     half = waiting[0].path.with_name(".open-000009")
     half.write_bytes(b"being written")
     make_old(lake.settings.lake_path)
-    there = {path: path.read_bytes() for path in files_below(lake.spool)}
+    before = {path: path.read_bytes() for path in files_below(lake.spool)}
     compact(lake, RUN)
     expire(lake, [])
     sweep(lake, DAY)
     status(lake, ledger, unknown=True)
-    assert {path: path.read_bytes() for path in files_below(lake.spool)} == there
+    assert {path: path.read_bytes() for path in files_below(lake.spool)} == before
     assert all(
         (lake.path(lake.warehouse) / "rl" / s.facts.kind / f"data/run_id={RUN}/train" / s.path.name).exists()
         for s in waiting
@@ -278,11 +278,11 @@ def test_sweep_refuses_a_catalogue_that_is_older_than_its_files(lake, ledger, se
     delivered(lake, ledger, segments=3)
     lake.close()
     catalogue.write_bytes(copy)
-    there = files_below(lake.path(lake.warehouse))
+    before = files_below(lake.path(lake.warehouse))
     make_old(lake.path(lake.warehouse))
     with pytest.raises(LakeError, match="older than its files"):
         sweep(lake, DAY)
-    assert files_below(lake.path(lake.warehouse)) == there
+    assert files_below(lake.path(lake.warehouse)) == before
 
 
 def test_the_same_on_s3(s3_lake, ledger, monkeypatch):

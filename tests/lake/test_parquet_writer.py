@@ -47,8 +47,8 @@ def table(values: list[tuple[str, int, int, int | None]], times: int) -> pa.Tabl
     arrays = [*(repeated(column, times) for column in columns), index, numbers, maybe]
     return pa.table(
         [
-            its if isinstance(its, pa.Array) else pa.array(its, field.type)
-            for its, field in zip(arrays, _SCHEMA, strict=True)
+            values if isinstance(values, pa.Array) else pa.array(values, field.type)
+            for values, field in zip(arrays, _SCHEMA, strict=True)
         ],
         schema=_SCHEMA,
     )
@@ -95,8 +95,8 @@ def test_what_is_written_is_read(groups: list[tuple[list[Any], int]]) -> None:
         for place, name in enumerate(_SCHEMA.names):
             column = footer.row_group(number).column(place)
             assert column.is_stats_set == (name in _STATISTICS)
-            if name in _STATISTICS and (its := plain(rows)[name].drop_null()).length():
-                ordered = sorted(its.to_pylist())
+            if name in _STATISTICS and (values := plain(rows)[name].drop_null()).length():
+                ordered = sorted(values.to_pylist())
                 assert (column.statistics.min, column.statistics.max) == (ordered[0], ordered[-1])
 
 

@@ -139,7 +139,7 @@ def test_a_doubled_file(lake, ledger):
     file = first_file(lake, "action_logs")
     twin = file.with_name("000007_000000000099.parquet")
     twin.write_bytes(file.read_bytes())
-    (entry,) = [its for its in files_of(lake.table("action_logs")) if its.location.endswith(file.name)]
+    (entry,) = [listed for listed in files_of(lake.table("action_logs")) if listed.location.endswith(file.name)]
     added = [producers.NewFile(f"file://{twin}", entry.run_id, entry.rows, entry.bytes)]
     producers.exchange(lake.table("action_logs"), added=added)
     assert found(lake, ledger) == [
@@ -340,8 +340,8 @@ def test_on_s3(tmp_path, ledger, monkeypatch):
     endpoint = "http://{}:{}".format(*server.get_host_and_port())
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
     client.create_bucket(Bucket="bucket")
-    there = LakeSettings(warehouse=f"s3://bucket/{tmp_path.name}", s3_endpoint=endpoint, s3_region="us-east-1")
-    with Lake(Settings(home=tmp_path / "home", lake=there)) as lake:
+    remote = LakeSettings(warehouse=f"s3://bucket/{tmp_path.name}", s3_endpoint=endpoint, s3_region="us-east-1")
+    with Lake(Settings(home=tmp_path / "home", lake=remote)) as lake:
         delivered_rows(lake, ledger, {"equity_curves": without("step", 2)})
         assert found(lake, ledger) == [("rl.equity_curves", "train", "incomplete", False)]
         (file,) = lake.files("rl.action_logs")

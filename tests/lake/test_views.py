@@ -60,11 +60,11 @@ def test_views_give_back_what_was_recorded(lake, settings, connection, kind):
     ensure_duckdb_views(connection, settings)
     names = register_run_views(RUN, connection, settings)
     order = ", ".join(name for name, _ in COLUMNS[kind] if name not in ("action", "observation", "final_observation"))
-    wanted = rows(kind, episodes=2).sort_by([(name, "ascending") for name in order.split(", ")])
-    assert fetched(connection, f"FROM {names[kind]} ORDER BY {order}").cast(wanted.schema).equals(wanted)
+    expected = rows(kind, episodes=2).sort_by([(name, "ascending") for name in order.split(", ")])
+    assert fetched(connection, f"FROM {names[kind]} ORDER BY {order}").cast(expected.schema).equals(expected)
     of_run = fetched(connection, f"FROM rl_{kind} WHERE run_id = '{RUN}' ORDER BY {order}")
-    assert of_run.cast(wanted.schema).equals(wanted)
-    assert fetched(connection, f"FROM rl_{kind}").num_rows == 2 * wanted.num_rows
+    assert of_run.cast(expected.schema).equals(expected)
+    assert fetched(connection, f"FROM rl_{kind}").num_rows == 2 * expected.num_rows
 
 
 def test_names_begin_with_twelve_digits_of_the_run(lake, settings, connection):
@@ -241,9 +241,9 @@ def test_a_table_that_was_upgraded_in_place_reads_null_in_its_older_files(
     ensure_duckdb_views(connection, settings)
     names = register_run_views(OTHER, connection, settings)
     found = fetched(connection, f"FROM rl_{kind}")
-    wanted = pa.concat_tables([rows(kind, RUN), rows(kind, OTHER)])
-    assert found.num_rows == wanted.num_rows
-    assert found.schema.names == wanted.schema.names
+    expected = pa.concat_tables([rows(kind, RUN), rows(kind, OTHER)])
+    assert found.num_rows == expected.num_rows
+    assert found.schema.names == expected.schema.names
     assert fetched(connection, f"FROM {names[kind]}")[newest].null_count == rows(kind).num_rows
     of_run = fetched(connection, f"FROM rl_{kind} WHERE run_id = '{RUN}'")
     assert of_run[newest].null_count == rows(kind)[newest].null_count
@@ -261,11 +261,11 @@ def test_on_s3_the_same_views_read_and_prune(s3_lake, connection):
     ensure_duckdb_views(connection, settings)
     names = register_run_views(RUN, connection, settings)
     for kind in KINDS:
-        wanted = rows(kind, spec_hash=own)
+        expected = rows(kind, spec_hash=own)
         for query in (
             f"FROM {names[kind]}",
             f"FROM rl_{kind} WHERE run_id = '{RUN}'",
             f'FROM alphaswarm_silver_rl_{kind}."{own}"',
         ):
-            assert fetched(connection, query).num_rows == wanted.num_rows
+            assert fetched(connection, query).num_rows == expected.num_rows
         assert fetched(connection, f"FROM {names[kind]} WHERE step > 1")["spec_hash"][0].as_py() == own

@@ -9,7 +9,7 @@ from multiprocessing.synchronize import Barrier
 from typing import TypeVar
 
 from alphaswarm_rl.core.errors import RunError
-from tests.ledger.samples import SampleSpec, open_ledger, told
+from tests.ledger.samples import SampleSpec, open_ledger, segment_ref
 
 SIZE = 8
 PATIENCE = 120
@@ -88,4 +88,4 @@ def add_one_ref_of_the_latest_run(url: str) -> None:
     with open_ledger(url) as ledger:
         run_id = ledger.run("latest").id
         _wait()
-        ledger.add_refs([told(run_id, 0)])
+        ledger.add_refs([segment_ref(run_id, 0)])

@@ -46,7 +46,7 @@ def new_run(ledger: Ledger, **columns: Any) -> RunRow:
     return ledger.create_run(**{"version_id": version.id, "target": "train", "seed": 7, **columns})
 
 
-def told(run_id: str, segment: int, **fields: Any) -> dict[str, Any]:
+def segment_ref(run_id: str, segment: int, **fields: Any) -> dict[str, Any]:
     """What the ledger is told of a file with one segment of steps."""
     kind = fields.get("kind", "trajectories")
     own = {} if kind == "equity_curves" else {"first_step": 0, "last_step": 99}

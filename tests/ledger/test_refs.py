@@ -14,7 +14,7 @@ from alphaswarm_rl.ledger.rows import RefRow
 from alphaswarm_rl.ledger.tables import equity_curve_refs, trajectory_refs
 from tests.ledger import crew as tasks
 from tests.ledger.crew import SIZE, Crew
-from tests.ledger.samples import SampleSpec, new_run, told
+from tests.ledger.samples import SampleSpec, new_run, segment_ref
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def _segments(ledger: Ledger, run_id: str | None = None) -> list[tuple[str, str,
 
 def test_a_ref_comes_back_as_it_was_told(ledger: Ledger) -> None:
     run = new_run(ledger)
-    ledger.add_refs([told(run.id, 3, timesteps=np.int64(4000), row_count=np.int64(1000))])
+    ledger.add_refs([segment_ref(run.id, 3, timesteps=np.int64(4000), row_count=np.int64(1000))])
     assert ledger.refs() == [
         RefRow(
             run_id=run.id,
@@ -56,8 +56,8 @@ def test_equity_curves_have_a_table_of_their_own_with_values_in_place_of_steps(l
     values = {"initial_value": 1.0, "final_value": 1.5, "max_drawdown": math.nan}
     ledger.add_refs(
         [
-            told(run.id, 0, kind="equity_curves", iceberg_table="curves", **values),
-            told(run.id, 0, kind="action_logs", iceberg_table="equity_curves", **values),
+            segment_ref(run.id, 0, kind="equity_curves", iceberg_table="curves", **values),
+            segment_ref(run.id, 0, kind="action_logs", iceberg_table="equity_curves", **values),
         ]
     )
     curve, other = ledger.refs()
@@ -71,8 +71,15 @@ def test_equity_curves_have_a_table_of_their_own_with_values_in_place_of_steps(l
 
 def test_refs_are_listed_by_run_phase_table_and_segment(ledger: Ledger) -> None:
     one, two = sorted([new_run(ledger).id, new_run(ledger).id])
-    ledger.add_refs([told(two, 0), told(one, 10), told(one, 9), told(one, 0, kind="equity_curves", iceberg_table="e")])
-    ledger.add_refs([told(one, 0, phase="evaluate")])
+    ledger.add_refs(
+        [
+            segment_ref(two, 0),
+            segment_ref(one, 10),
+            segment_ref(one, 9),
+            segment_ref(one, 0, kind="equity_curves", iceberg_table="e"),
+        ]
+    )
+    ledger.add_refs([segment_ref(one, 0, phase="evaluate")])
     expected = [
         ("evaluate", "trajectories", 0, 0),
         ("train", "e", 0, 0),
@@ -86,7 +93,9 @@ def test_refs_are_listed_by_run_phase_table_and_segment(ledger: Ledger) -> None:
 
 def test_to_be_told_again_changes_nothing(ledger: Ledger) -> None:
     run = new_run(ledger)
-    segments = [told(run.id, number, kind=kind) for number in (0, 1) for kind in ("trajectories", "equity_curves")]
+    segments = [
+        segment_ref(run.id, number, kind=kind) for number in (0, 1) for kind in ("trajectories", "equity_curves")
+    ]
     ledger.add_refs(segments)
     before = ledger.refs()
     ledger.add_refs(segments)
@@ -97,23 +106,23 @@ def test_to_be_told_again_changes_nothing(ledger: Ledger) -> None:
 
 def test_what_is_told_last_of_a_segment_counts(ledger: Ledger) -> None:
     run = new_run(ledger)
-    ledger.add_refs([told(run.id, 0, row_count=5)])
-    ledger.add_refs([told(run.id, 0, row_count=6)])
+    ledger.add_refs([segment_ref(run.id, 0, row_count=5)])
+    ledger.add_refs([segment_ref(run.id, 0, row_count=6)])
     assert [ref.row_count for ref in ledger.refs()] == [6]
 
 
 def test_a_merged_file_takes_the_place_of_its_parts_and_of_nothing_else(ledger: Ledger) -> None:
     run, other = new_run(ledger), new_run(ledger)
-    parts = [told(run.id, number) for number in range(5)]
+    parts = [segment_ref(run.id, number) for number in range(5)]
     bystanders = [
-        told(other.id, 1),
-        told(run.id, 1, phase="validation"),
-        told(run.id, 1, iceberg_table="actions"),
-        told(run.id, 1, iceberg_namespace="elsewhere"),
-        told(run.id, 1, kind="equity_curves"),
+        segment_ref(other.id, 1),
+        segment_ref(run.id, 1, phase="validation"),
+        segment_ref(run.id, 1, iceberg_table="actions"),
+        segment_ref(run.id, 1, iceberg_namespace="elsewhere"),
+        segment_ref(run.id, 1, kind="equity_curves"),
     ]
     ledger.add_refs([*parts, *bystanders])
-    ledger.add_refs([told(run.id, 1, last_segment=3, row_count=30)])
+    ledger.add_refs([segment_ref(run.id, 1, last_segment=3, row_count=30)])
     train = [ref for ref in ledger.refs(run.id) if (ref.phase, ref.iceberg_namespace) == ("train", "rl")]
     merged = [ref for ref in train if ref.iceberg_table == "trajectories" and ref.first_step is not None]
     assert [(ref.first_segment, ref.last_segment, ref.row_count) for ref in merged] == [
@@ -127,7 +136,7 @@ def test_a_merged_file_takes_the_place_of_its_parts_and_of_nothing_else(ledger: 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_part_that_is_told_with_or_after_its_merged_file_adds_nothing(ledger: Ledger, order: int) -> None:
     run = new_run(ledger)
-    whole, part = told(run.id, 0, last_segment=5), told(run.id, 3)
+    whole, part = segment_ref(run.id, 0, last_segment=5), segment_ref(run.id, 3)
     ledger.add_refs([whole, part][::order])
     ledger.add_refs([part])
     assert _segments(ledger) == [("train", "trajectories", 0, 5)]
@@ -135,13 +144,13 @@ def test_a_part_that_is_told_with_or_after_its_merged_file_adds_nothing(ledger: 
 
 def test_one_bad_ref_stores_none(ledger: Ledger) -> None:
     run = new_run(ledger)
-    good = told(run.id, 0)
+    good = segment_ref(run.id, 0)
     with pytest.raises(RunError, match=r"'no-such-run'.*Use the ledger in which the run was made"):
-        ledger.add_refs([good, told("no-such-run", 0)])
+        ledger.add_refs([good, segment_ref("no-such-run", 0)])
     with pytest.raises(TypeError, match="no_such"):
-        ledger.add_refs([good, told(run.id, 1, no_such=1)])
+        ledger.add_refs([good, segment_ref(run.id, 1, no_such=1)])
     with pytest.raises(TypeError, match="checksum"):
-        ledger.add_refs([good, {name: value for name, value in told(run.id, 1).items() if name != "checksum"}])
+        ledger.add_refs([good, {name: value for name, value in segment_ref(run.id, 1).items() if name != "checksum"}])
     assert ledger.refs() == []
 
 
@@ -155,7 +164,11 @@ def test_refs_of_a_run_are_dropped_all_or_by_choice(ledger: Ledger) -> None:
     run, other = new_run(ledger), new_run(ledger)
     for each in (run, other):
         ledger.add_refs(
-            [told(each.id, number, kind=kind) for number in range(3) for kind in ("trajectories", "equity_curves")]
+            [
+                segment_ref(each.id, number, kind=kind)
+                for number in range(3)
+                for kind in ("trajectories", "equity_curves")
+            ]
         )
     assert ledger.drop_refs(run.id, lambda ref: ref.first_segment > 0 and ref.first_step is None) == 2
     assert [(ref.first_segment, ref.first_step) for ref in ledger.refs(run.id)] == [(0, 0), (0, None), (1, 0), (2, 0)]

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from alphaswarm_rl.ledger import Ledger
-from tests.ledger.samples import new_run, told
+from tests.ledger.samples import new_run, segment_ref
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ def _evaluate(ledger: Ledger, run_id: str, timesteps: int) -> None:
 
 def _refer(ledger: Ledger, run_id: str, timesteps: int, phase: str = "train") -> None:
     kinds = ("trajectories", "equity_curves")
-    ledger.add_refs([told(run_id, timesteps, kind=kind, timesteps=timesteps, phase=phase) for kind in kinds])
+    ledger.add_refs([segment_ref(run_id, timesteps, kind=kind, timesteps=timesteps, phase=phase) for kind in kinds])
 
 
 def test_episodes_are_stored_in_batches_and_a_row_may_stand_for_many(ledger: Ledger) -> None:

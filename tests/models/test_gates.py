@@ -35,7 +35,7 @@ def see(alone: ModelRegistry, tmp_path: Path) -> Callable[..., Evidence]:
     return make
 
 
-def said(name: str, evidence: Evidence) -> Verdict:
+def verdict_of(name: str, evidence: Evidence) -> Verdict:
     verdict = gates._gates[name](evidence)
     assert verdict.gate == name
     assert verdict.reason
@@ -44,13 +44,16 @@ def said(name: str, evidence: Evidence) -> Verdict:
 
 @pytest.mark.parametrize("name", ["min_episodes", "finite", "reward_lower_bound", "dispersion", "holdout"])
 def test_a_model_that_was_never_evaluated_fails(see: Callable[..., Evidence], name: str) -> None:
-    verdict = said(name, see())
+    verdict = verdict_of(name, see())
     assert not verdict.passed
     assert "never evaluated" in verdict.reason
 
 
 def test_min_episodes(see: Callable[..., Evidence]) -> None:
-    passed, failed = said("min_episodes", see(evaluation())), said("min_episodes", see(evaluation(episodes=9)))
+    passed, failed = (
+        verdict_of("min_episodes", see(evaluation())),
+        verdict_of("min_episodes", see(evaluation(episodes=9))),
+    )
     assert (passed.passed, passed.value, passed.limit) == (True, 10, 10)
     assert (failed.passed, failed.value, failed.limit) == (False, 9, 10)
 
@@ -67,61 +70,61 @@ def test_min_episodes_judges_the_newest_evaluation(alone: ModelRegistry, tmp_pat
     "wrong", [{"mean": math.nan}, {"std": math.inf}, {"mean_episode_length": None}, {"returns": [math.nan] + [1.0] * 9}]
 )
 def test_finite(see: Callable[..., Evidence], wrong: dict[str, Any]) -> None:
-    assert said("finite", see(evaluation())).passed
-    verdict = said("finite", see(evaluation(**wrong)))
+    assert verdict_of("finite", see(evaluation())).passed
+    verdict = verdict_of("finite", see(evaluation(**wrong)))
     assert not verdict.passed
     assert "not finite" in verdict.reason
 
 
 def test_reward_lower_bound(see: Callable[..., Evidence]) -> None:
     # Mean 100, lower bound 96.9.
-    assert said("reward_lower_bound", see(evaluation(), min_reward=96.0)).passed
-    verdict = said("reward_lower_bound", see(evaluation(), min_reward=97.0))
+    assert verdict_of("reward_lower_bound", see(evaluation(), min_reward=96.0)).passed
+    verdict = verdict_of("reward_lower_bound", see(evaluation(), min_reward=97.0))
     assert not verdict.passed
     assert verdict.value == pytest.approx(96.9448, abs=1e-4)
     assert verdict.limit == 97.0
 
 
 def test_reward_lower_bound_without_a_minimum_passes_and_says_so(see: Callable[..., Evidence]) -> None:
-    verdict = said("reward_lower_bound", see(evaluation(-1e6, 1e6)))
+    verdict = verdict_of("reward_lower_bound", see(evaluation(-1e6, 1e6)))
     assert verdict.passed
     assert "no minimum" in verdict.reason
 
 
 def test_a_minimum_of_zero_counts(see: Callable[..., Evidence]) -> None:
-    assert said("reward_lower_bound", see(evaluation(1.0, 0.1), min_reward=0.0)).passed
-    assert not said("reward_lower_bound", see(evaluation(-1.0, 0.1), min_reward=0.0)).passed
+    assert verdict_of("reward_lower_bound", see(evaluation(1.0, 0.1), min_reward=0.0)).passed
+    assert not verdict_of("reward_lower_bound", see(evaluation(-1.0, 0.1), min_reward=0.0)).passed
     # A mean above 0 whose bound is not.
-    assert not said("reward_lower_bound", see(evaluation(1.0, 5.0), min_reward=0.0)).passed
+    assert not verdict_of("reward_lower_bound", see(evaluation(1.0, 5.0), min_reward=0.0)).passed
 
 
 def test_one_episode_has_no_bound_and_no_spread(see: Callable[..., Evidence]) -> None:
     one = evaluation(100.0, 0.0, episodes=1)
-    verdict = said("reward_lower_bound", see(one, min_reward=0.0))
+    verdict = verdict_of("reward_lower_bound", see(one, min_reward=0.0))
     assert not verdict.passed
     assert "one episode" in verdict.reason
-    assert said("reward_lower_bound", see(one)).passed
-    assert said("dispersion", see(one)).passed
+    assert verdict_of("reward_lower_bound", see(one)).passed
+    assert verdict_of("dispersion", see(one)).passed
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_dispersion_judges_negative_means_as_positive_ones(see: Callable[..., Evidence], sign: int) -> None:
     tight, wide = (
-        said("dispersion", see(evaluation(sign * 100.0, 50.0))),
-        said("dispersion", see(evaluation(sign * 100.0, 120.0))),
+        verdict_of("dispersion", see(evaluation(sign * 100.0, 50.0))),
+        verdict_of("dispersion", see(evaluation(sign * 100.0, 120.0))),
     )
     assert (tight.passed, wide.passed) == (True, False)
     assert tight.value == pytest.approx(50 * math.sqrt(10 / 9) / 100)
-    assert not said("dispersion", see(evaluation(sign * 100.0, 50.0), max_dispersion=0.5)).passed
+    assert not verdict_of("dispersion", see(evaluation(sign * 100.0, 50.0), max_dispersion=0.5)).passed
 
 
 def test_dispersion_around_zero_is_judged_by_the_size_of_the_returns(see: Callable[..., Evidence]) -> None:
     around = [-10.0, 10.0] * 5
     # Spread 10.54, usual size 10.
-    assert not said("dispersion", see(evaluation(0.0, 10.0, returns=around))).passed
-    assert said("dispersion", see(evaluation(0.0, 10.0, returns=around), max_dispersion=1.1)).passed
-    assert said("dispersion", see(evaluation(0.0, 0.0))).passed
-    assert not said("dispersion", see(evaluation(0.0, 1.0))).passed
+    assert not verdict_of("dispersion", see(evaluation(0.0, 10.0, returns=around))).passed
+    assert verdict_of("dispersion", see(evaluation(0.0, 10.0, returns=around), max_dispersion=1.1)).passed
+    assert verdict_of("dispersion", see(evaluation(0.0, 0.0))).passed
+    assert not verdict_of("dispersion", see(evaluation(0.0, 1.0))).passed
 
 
 def curve(shape: Callable[[float], float], points: int = 200, noise: float = 0.0) -> list[tuple[int, float]]:
@@ -144,35 +147,35 @@ def curve(shape: Callable[[float], float], points: int = 200, noise: float = 0.0
     ],
 )
 def test_converged(see: Callable[..., Evidence], points: list[tuple[int, float]], passed: bool) -> None:
-    verdict = said("converged", see(evaluation(), curve=points))
+    verdict = verdict_of("converged", see(evaluation(), curve=points))
     assert verdict.passed is passed, verdict
 
 
 def test_converged_says_how_many_points_it_needs(see: Callable[..., Evidence]) -> None:
-    assert "19 points, 20 are needed" in said("converged", see(curve=[(n, 1.0) for n in range(19)])).reason
+    assert "19 points, 20 are needed" in verdict_of("converged", see(curve=[(n, 1.0) for n in range(19)])).reason
 
 
 def test_converged_passes_nearly_every_flat_curve(see: Callable[..., Evidence]) -> None:
     evidence = see()
     flat = [dataclasses.replace(evidence, curve=tuple(curve(lambda x: 50.0, noise=5))) for _ in range(200)]
     # Of an interval of 90 % one in ten misses 0, and some of those rise by too little to count.
-    assert sum(said("converged", each).passed for each in flat) >= 170
+    assert sum(verdict_of("converged", each).passed for each in flat) >= 170
 
 
 def test_holdout(see: Callable[..., Evidence]) -> None:
     dates = {"window_start": "2020-01-01", "window_end": "2020-12-31"}
-    assert said("holdout", see(evaluation(**dates, in_sample=False))).passed
-    assert not said("holdout", see(evaluation(**dates, in_sample=True))).passed
-    assert not said("holdout", see(evaluation(**dates, in_sample=None))).passed
-    without = said("holdout", see(evaluation()))
+    assert verdict_of("holdout", see(evaluation(**dates, in_sample=False))).passed
+    assert not verdict_of("holdout", see(evaluation(**dates, in_sample=True))).passed
+    assert not verdict_of("holdout", see(evaluation(**dates, in_sample=None))).passed
+    without = verdict_of("holdout", see(evaluation()))
     assert without.passed
     assert "no dates" in without.reason
 
 
 def test_an_added_evaluation_without_dates_is_held_out_only_where_there_are_none(see: Callable[..., Evidence]) -> None:
-    assert said("holdout", see(evaluation(source="added", metrics={"dated": False}))).passed
+    assert verdict_of("holdout", see(evaluation(source="added", metrics={"dated": False}))).passed
     for metrics in ({}, {"dated": True}):
-        verdict = said("holdout", see(evaluation(source="added", metrics=metrics)))
+        verdict = verdict_of("holdout", see(evaluation(source="added", metrics=metrics)))
         assert not verdict.passed
         assert "not given" in verdict.reason
 
@@ -279,7 +282,7 @@ def rows_of(evidence: Evidence, **columns: Any) -> Evidence:
 def test_the_original_formula(
     see: Callable[..., Evidence], gate_name: str, columns: dict[str, Any], limits: dict[str, Any], passed: bool
 ) -> None:
-    assert said(gate_name, rows_of(see(**limits), **columns)).passed is passed
+    assert verdict_of(gate_name, rows_of(see(**limits), **columns)).passed is passed
 
 
 @pytest.mark.parametrize("mean", [250.0, 150.0, -150.0])

@@ -78,14 +78,14 @@ def test_an_evaluation_fills_its_row_and_the_gates_decide_at_once(train, often, 
     (evaluation,) = registry.evaluations(row.id)
     assert (evaluation.source, evaluation.run_id) == ("evaluate", result.run_id)
     assert list(evaluation.returns) == ledger.evaluations(result.run_id)[-1].metrics["returns"]
-    (said,) = validated_events(ledger, result.run_id)
-    assert said == {"model_id": row.id, "passed": True, "profile": "default", "failed": []}
+    (event,) = validated_events(ledger, result.run_id)
+    assert event == {"model_id": row.id, "passed": True, "profile": "default", "failed": []}
 
 
 def test_a_model_that_fails_says_by_which_gate(train, settings, registry, ledger):
     result = train()  # four episodes, and ten are asked for
-    (said,) = validated_events(ledger, result.run_id)
-    assert (said["passed"], said["failed"]) == (False, ["min_episodes"])
+    (event,) = validated_events(ledger, result.run_id)
+    assert (event["passed"], event["failed"]) == (False, ["min_episodes"])
     assert not by_step(registry, result.run_id)[512].validated
 
 

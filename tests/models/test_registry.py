@@ -87,7 +87,7 @@ def test_an_evaluation_and_what_gates_say_of_it_come_together(registry: ModelReg
     assert seen == [(120.0, 120.0, True)]
     assert stored.evaluation_id == registry.evaluations(row.id)[-1].id
     assert (registry.get(row.id).mean_reward, registry.has_passed(row.id)) == (120.0, True)
-    assert [its.mean_reward for its in registry.evaluations(row.id)] == [100.0, 120.0]
+    assert [found.mean_reward for found in registry.evaluations(row.id)] == [100.0, 120.0]
 
 
 def test_a_validation_that_is_tried_leaves_nothing(registry: ModelRegistry, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_evaluation_that_overtakes_is_judged_too(registry: ModelRegistry, tmp
 
     @gate("overtaken")
     def overtaken(evidence: Evidence) -> Verdict:
-        seen.append([its.mean_reward for its in evidence.evaluations])
+        seen.append([found.mean_reward for found in evidence.evaluations])
         if len(seen) == 1:
             registry.add_evaluation(row.id, evaluation(7.0))
         return Verdict("overtaken", True, "seen", None, None)
@@ -113,7 +113,7 @@ def test_an_evaluation_that_overtakes_is_judged_too(registry: ModelRegistry, tmp
     profile("overtaken", "overtaken")
     registry.validate(row.id, evaluation=evaluation(120.0), profile="overtaken")
     assert seen == [[100.0, 120.0], [100.0, 7.0, 120.0]]
-    assert [its.mean_reward for its in registry.evaluations(row.id)] == seen[-1]
+    assert [found.mean_reward for found in registry.evaluations(row.id)] == seen[-1]
 
 
 def test_an_evaluation_fills_the_row(registry: ModelRegistry, tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from alphaswarm_rl.core import kinds
 from alphaswarm_rl.core.contracts import EnvRequest, PolicyRequest, State
 from alphaswarm_rl.core.errors import CheckpointError, ComponentError
 from alphaswarm_rl.core.refs import build_from_config
+from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.policies.market_runner import trading_env
 from alphaswarm_rl.recording.episodes import EpisodeTracker
-from alphaswarm_rl.runtime.rollout import evaluate_learner
+from alphaswarm_rl.runtime.rollout import EvaluationPlan, evaluate_learner
 
 from .markets import CASH, POLICIES, QUICK, env_of, learner_of, panel_of, play, random_panel, runner_of
 
@@ -315,6 +316,10 @@ def test_an_observation_from_elsewhere_is_refused():
         runner.act(np.repeat(observation, 2, axis=0), deterministic=True)
 
 
+def plan(episodes):
+    return EvaluationPlan(phase="evaluate", window=Window(), episodes=episodes, deterministic=True)
+
+
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_the_agent_that_runs_it_is_evaluated_in_another_environment_than_it_was_built_for(num_envs):
     training = env_of(random_panel(seed=1), num_envs=2, phase="train", episode_bars=10)
@@ -322,9 +327,7 @@ def test_the_agent_that_runs_it_is_evaluated_in_another_environment_than_it_was_
     learner = learner_of("buy_and_hold", training)
     for _ in range(2):
         # The reward is money earned times 1e-4.
-        evaluated = evaluate_learner(
-            learner, env_of(panel, num_envs=num_envs), episodes=3, deterministic=True, in_sample=False, seed=5
-        )
+        evaluated = evaluate_learner(learner, env_of(panel, num_envs=num_envs), plan(3), seed=5)
         expected = 1e-4 * CASH * ((panel.close[-1] / panel.close[0]).mean() - 1)
         assert evaluated.returns == pytest.approx([expected] * 3)
 
@@ -349,7 +352,7 @@ def test_the_agent_that_runs_it_trains_and_evaluates_in_between():
             values.append(env.view.value.copy())
             if disturb:
                 other = env_of(random_panel(seed=4))
-                evaluate_learner(learner, other, episodes=1, deterministic=True, in_sample=False, seed=0)
+                evaluate_learner(learner, other, plan(1), seed=0)
         return np.array(values)
 
     assert np.array_equal(actions(False), actions(True))

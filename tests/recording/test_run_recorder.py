@@ -226,8 +226,8 @@ class Telling(gymnasium.Env):
     def step(self, action):
         self.steps += 1
         terms = {"gain": 1.0, "fee": -0.25}
-        said = {"portfolio_value": 100.0 + self.steps, "reward_terms": terms, "odd": {1: float("nan"), (2, 3): "x"}}
-        return np.full(2, self.steps / 10, np.float32), 0.75, self.steps == 5, False, said
+        info = {"portfolio_value": 100.0 + self.steps, "reward_terms": terms, "odd": {1: float("nan"), (2, 3): "x"}}
+        return np.full(2, self.steps / 10, np.float32), 0.75, self.steps == 5, False, info
 
 
 def test_an_environment_of_somebody_else_fills_what_it_has(settings, ledger):
@@ -389,7 +389,7 @@ evaluation: {start: "2020-08-03", end: "2020-11-02", episodes: 1}
 def test_flush_rows_change_neither_rows_nor_files(settings):
     few = settings.model_copy(update={"trajectory": TrajectorySettings(flush_rows=7)})
     with Lake(settings) as lake:
-        one, other = (RLRuntime(CARTPOLE, its).train().run_id for its in (settings, few))
+        one, other = (RLRuntime(CARTPOLE, each).train().run_id for each in (settings, few))
         assert rows_of(lake, one) == rows_of(lake, other)
         for kind in KINDS:
             identifier = lake.identifier(kind)

@@ -77,8 +77,8 @@ def test_what_trading_environments_say_becomes_columns():
 
 def test_infos_that_begin_without_an_account_are_kept_as_they_are():
     steps = StepBlock(0, 4)
-    for said in ({}, infos(1.0)):
-        steps.add_infos(said, keep=False)
+    for reported in ({}, infos(1.0)):
+        steps.add_infos(reported, keep=False)
         steps.rewards.append(np.array([0.0]))
     assert steps.account == {}
     assert steps.infos == [{}, infos(1.0)]

@@ -61,10 +61,10 @@ def test_windows_are_those_of_a_brute_force_search_and_never_cross_an_episode(
     held = contents(found)
     assert len(found) == len(expected)
     for name in held:
-        wanted = np.array([window[name] for window in expected]).reshape(held[name].shape)
-        np.testing.assert_allclose(held[name], wanted, rtol=1e-12, atol=1e-12)
+        values = np.array([window[name] for window in expected]).reshape(held[name].shape)
+        np.testing.assert_allclose(held[name], values, rtol=1e-12, atol=1e-12)
         if name not in ("reward", "discount"):
-            assert np.array_equal(held[name], wanted)
+            assert np.array_equal(held[name], values)
 
 
 def test_worked_example_of_an_episode_that_terminates():

@@ -41,8 +41,8 @@ def test_the_root_is_the_sum_of_the_leaves_after_any_updates(updates, count):
 def test_a_sum_is_found_where_the_running_sum_passes_it(numbers):
     tree = SumTree(len(numbers))
     tree.fill(np.array(numbers, np.float64))
-    wanted = np.arange(sum(numbers))
-    assert tree.find(wanted).tolist() == np.searchsorted(np.cumsum(numbers), wanted, side="right").tolist()
+    sums = np.arange(sum(numbers))
+    assert tree.find(sums).tolist() == np.searchsorted(np.cumsum(numbers), sums, side="right").tolist()
     beyond = tree.find(np.array([float(sum(numbers)), sum(numbers) * 1.5]))
     assert all(numbers[leaf] > 0 for leaf in beyond)
 

@@ -77,8 +77,8 @@ def test_the_training_block_of_the_beginning_trains_with_the_hash_of_the_short_s
     assert RLExperimentSpec.from_data(long).spec_hash == RLExperimentSpec.from_data(short).spec_hash
     run, settings = trained(tmp_path, **TRADING, agent=agent, training={**BLOCK, "total_timesteps": 256, "n_envs": 4})
     with Ledger.open(settings) as ledger:
-        told = [event for event in ledger.events(run.run_id) if event.stage == "train.checkpoint"]
-        assert told
+        checkpoints = [event for event in ledger.events(run.run_id) if event.stage == "train.checkpoint"]
+        assert checkpoints
 
 
 @pytest.mark.parametrize("encoder", ["mlp", "transformer", "recurrent", "autoencoder"])

@@ -185,11 +185,11 @@ def test_a_file_is_read_once_however_many_windows_there_are(settings, tmp_path, 
             "validation_end": TRAINING_END,
         },
     )
-    there = settings.model_copy(update={"data": DataSettings(root=tmp_path)})
-    trained = RLRuntime(spec, there).train()
+    with_data = settings.model_copy(update={"data": DataSettings(root=tmp_path)})
+    trained = RLRuntime(spec, with_data).train()
     assert trained.status == "completed"
     assert len(reads) == 1
-    assert RLRuntime.from_run(trained.run_id, there).replay(LATER).status == "completed"
+    assert RLRuntime.from_run(trained.run_id, with_data).replay(LATER).status == "completed"
     assert len(reads) == 2
     with pytest.raises(DataError, match=r"prices\.csv"):
         RLRuntime(spec, settings).train()  # the working folder has no such file
@@ -374,22 +374,22 @@ def test_optimistic_fills_are_said_in_the_row(settings, ledger, fill):
 
 
 def test_hindsight_is_left_out_of_evaluation_and_the_rows_say_so(settings, ledger):
-    said = "reward terms left out of evaluation: hindsight; the portfolio return is reported instead"
+    notice = "reward terms left out of evaluation: hindsight; the portfolio return is reported instead"
     spec = trading(reward={"class": "hindsight"})
     trained = RLRuntime(spec, settings).train()
     runtime = RLRuntime.from_run(trained.run_id, settings)
     for result in (trained, runtime.evaluate(), runtime.replay(LATER)):
-        assert ledger.run(result.run_id).notices == [said]
+        assert ledger.run(result.run_id).notices == [notice]
     blind = RLRuntime(trading(reward={"class": "hindsight"}, evaluation={"episodes": 0}), settings).train()
     assert blind.notices == []
 
 
 def test_what_is_reported_instead_of_hindsight_is_the_portfolio_return(settings):
-    reported, wanted = (
+    reported, expected = (
         RLRuntime(constant([1.0, 1.0], reward={"class": reward}), settings).evaluate().metrics
         for reward in ("hindsight", "portfolio_return")
     )
-    assert reported == wanted
+    assert reported == expected
     assert reported["mean_reward"] != 0
 
 

@@ -87,7 +87,7 @@ def test_without_dates_the_window_is_null(train):
 
 
 @pytest.mark.parametrize(
-    ("window", "said"),
+    ("window", "notices"),
     [
         (Window("2020-11-02", "2040-01-01"), [f"the replay window ends at 2040-01-01 and the data at {LAST_BAR}"]),
         (Window("1990-01-01", "2020-03-02"), ["the replay window starts at 1990-01-01 and the data at 2020-01-01"]),
@@ -97,12 +97,12 @@ def test_without_dates_the_window_is_null(train):
     ],
     ids=["late", "early", "weekend", "inside", "open"],
 )
-def test_a_window_that_sticks_out_of_the_data_is_noticed(settings, ledger, window, said):
+def test_a_window_that_sticks_out_of_the_data_is_noticed(settings, ledger, window, notices):
     spec = trading(agent={"class": "random"})
     replayed = RLRuntime(spec, settings).replay(window)
-    assert replayed.notices == ledger.run(replayed.run_id).notices == said
+    assert replayed.notices == ledger.run(replayed.run_id).notices == notices
     (loaded,) = [event.payload for event in ledger.events(replayed.run_id) if event.stage == "data.loaded"]
-    assert loaded["notices"] == said
+    assert loaded["notices"] == notices
 
 
 def test_a_training_notices_each_of_its_windows(settings):
@@ -141,12 +141,12 @@ def test_other_bars_in_the_training_window_are_noticed(settings, verb, bar, noti
     other = closes.copy()
     other[bar] += 1
     trained = RLRuntime(by_frame(), settings, frames={"prices": frame(closes)}).train()
-    for prices, said in ((closes, []), (other, [changed(trained)] if noticed else [])):
+    for prices, notices in ((closes, []), (other, [changed(trained)] if noticed else [])):
         runtime = RLRuntime.from_run(trained.run_id, settings, frames={"prices": frame(prices)})
         judged = getattr(runtime, verb)()
-        assert judged.notices == said
+        assert judged.notices == notices
         again = RLRuntime.from_run(judged.run_id, settings, frames={"prices": frame(prices)}).replay(LATER)
-        assert again.notices == said  # of the training run, however many replays lie between
+        assert again.notices == notices  # of the training run, however many replays lie between
 
 
 def test_bars_that_are_gone_are_noticed_too(settings):
@@ -160,14 +160,14 @@ def test_bars_that_are_gone_are_noticed_too(settings):
 
 def test_the_comparison_reads_a_file_no_second_time(settings, tmp_path, monkeypatch):
     frame(100 + np.sin(np.arange(300) / 9)).to_csv(tmp_path / "prices.csv", index=False)
-    there = settings.model_copy(update={"data": DataSettings(root=tmp_path)})
+    with_data = settings.model_copy(update={"data": DataSettings(root=tmp_path)})
     spec = trading(data_pipeline={"class": "csv", "kwargs": {"path": "prices.csv", "features": ["macd"]}})
-    trained = RLRuntime(spec, there).train()
+    trained = RLRuntime(spec, with_data).train()
     frame(100 + np.cos(np.arange(300) / 9)).to_csv(tmp_path / "prices.csv", index=False)
     reads = []
     real = CsvPipeline.load
     monkeypatch.setattr(CsvPipeline, "load", lambda self, request: reads.append(request) or real(self, request))
-    assert RLRuntime.from_run(trained.run_id, there).replay(Window("2020-03-02", "2020-06-01")).notices == [
+    assert RLRuntime.from_run(trained.run_id, with_data).replay(Window("2020-03-02", "2020-06-01")).notices == [
         changed(trained)
     ]
     assert len(reads) == 1

@@ -77,7 +77,7 @@ def plain(pairs):
     return {pair["key"]: next(iter(pair["value"].values())) for pair in pairs}
 
 
-def said(caplog):
+def warnings(caplog):
     """The warnings that a user reads."""
     ours = (record for record in caplog.records if record.name.startswith("alphaswarm_rl"))
     return [record.getMessage() for record in ours if record.levelno >= logging.WARNING]

@@ -79,7 +79,7 @@ def test_labels_that_are_asked_for_are_those_of_the_metrics():
 
 def test_the_collector_listens_where_runs_send_to():
     protocols = loaded("otel-collector.yaml")["receivers"]["otlp"]["protocols"]
-    ports = {name: int(its["endpoint"].rsplit(":", 1)[1]) for name, its in protocols.items()}
+    ports = {name: int(options["endpoint"].rsplit(":", 1)[1]) for name, options in protocols.items()}
     assert ports == {"grpc": 4317, "http": 4318}
     assert published("otel-collector") == {4317: 4317, 4318: 4318}
 

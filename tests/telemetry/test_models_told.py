@@ -15,8 +15,8 @@ def test_a_change_of_a_models_place_is_an_event_with_its_facts(tmp_path, records
         scope = Scope("cartpole", None, None, None)
         model = registry.register(NewModel(tmp_path / "model", "ppo", scope, 100, None, {}))
     monkeypatch.setenv("RL_LOGS_ENABLE", "1")
-    said = call("models", "protect", str(model.id), "--reason", "the paper cites it", "--who", "ann")
-    assert said.code == 0, said.err
+    answer = call("models", "protect", str(model.id), "--reason", "the paper cites it", "--who", "ann")
+    assert answer.code == 0, answer.err
     (record,) = records()
     assert record["eventName"] == "model.protect"
     facts = record["attributes"]

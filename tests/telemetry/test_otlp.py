@@ -6,7 +6,7 @@ import certifi
 import pytest
 
 from tests.runtime.conftest import tiny
-from tests.telemetry.conftest import said
+from tests.telemetry.conftest import warnings
 from tests.telemetry.receivers import HttpReceiver, attributes, self_signed
 
 PPO_LOSSES = {"loss", "policy_gradient_loss", "value_loss"}
@@ -118,12 +118,12 @@ def test_the_standards_certificate_is_honoured(run, tmp_path, monkeypatch, caplo
     try:
         run(traces={"endpoint": receiver.endpoint})
         assert receiver.spans == []
-        assert "CERTIFICATE_VERIFY_FAILED" in said(caplog)[0]
+        assert "CERTIFICATE_VERIFY_FAILED" in warnings(caplog)[0]
         caplog.clear()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(certificate))
         run(traces={"endpoint": receiver.endpoint})
         assert receiver.spans
-        assert said(caplog) == []
+        assert warnings(caplog) == []
     finally:
         receiver.stop()
 

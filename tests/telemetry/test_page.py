@@ -11,7 +11,7 @@ from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.telemetry import listener
 from alphaswarm_rl.telemetry.metrics import METRICS
 from tests.runtime.conftest import tiny
-from tests.telemetry.conftest import on, said
+from tests.telemetry.conftest import on, warnings
 
 
 def read(address):
@@ -97,5 +97,5 @@ def test_a_port_that_is_taken_is_one_warning(tmp_path, caplog):
         )
         result = RLRuntime(tiny(agent={"class": "random"}), settings).train()
     assert result.status == "completed"
-    (warning,) = said(caplog)
+    (warning,) = warnings(caplog)
     assert f"http://127.0.0.1:{port}/metrics" in warning

@@ -12,7 +12,7 @@ from alphaswarm_rl.core.errors import MissingExtra, TelemetryError
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.telemetry import session
-from tests.telemetry.conftest import said
+from tests.telemetry.conftest import warnings
 from tests.telemetry.receivers import GrpcReceiver
 
 REFUSING = "http://127.0.0.1:9"
@@ -46,7 +46,7 @@ def test_an_endpoint_that_refuses_costs_one_warning_and_a_short_while(timed, cap
     result, seconds = timed(**to(REFUSING, protocol))
     assert result.status == "completed"
     assert seconds < session.LONGEST_FLUSH + 2
-    (warning,) = said(caplog)
+    (warning,) = warnings(caplog)
     assert "telemetry has trouble, and the run goes on" in warning
     assert "opentelemetry" not in capfd.readouterr().err.lower()
 
@@ -56,7 +56,7 @@ def test_an_endpoint_that_hangs_costs_one_warning_and_a_short_while(timed, caplo
     result, seconds = timed(**to(hanging.endpoint, protocol))
     assert result.status == "completed"
     assert seconds < session.LONGEST_FLUSH + 2
-    assert len(said(caplog)) == 1
+    assert len(warnings(caplog)) == 1
 
 
 def test_where_nobody_has_set_logging_up_the_warning_is_on_standard_error(tmp_path):
@@ -77,7 +77,7 @@ def test_the_run_after_one_in_trouble_is_told_as_if_nothing_had_been(run, caplog
     run(**to(REFUSING))
     caplog.clear()
     run(**to(http_receiver.endpoint))
-    assert said(caplog) == []
+    assert warnings(caplog) == []
     assert http_receiver.spans
     assert http_receiver.logs
     assert http_receiver.points
@@ -85,14 +85,14 @@ def test_the_run_after_one_in_trouble_is_told_as_if_nothing_had_been(run, caplog
 
 def test_an_endpoint_that_answers_with_an_error_is_one_warning(run, caplog, http_receiver):
     run(traces={"endpoint": f"{http_receiver.endpoint}/v1/logs/nowhere"})
-    assert said(caplog) == []  # this receiver takes anything
+    assert warnings(caplog) == []  # this receiver takes anything
     grpc = GrpcReceiver()
     try:  # HTTP spoken to a gRPC server
         result = run(traces={"endpoint": grpc.endpoint})
     finally:
         grpc.stop()
     assert result.status == "completed"
-    assert len(said(caplog)) == 1
+    assert len(warnings(caplog)) == 1
 
 
 def test_a_file_that_cannot_be_opened_is_one_warning(run, caplog, tmp_path):
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_opened_is_one_warning(run, caplog, tmp_path):
     (tmp_path / "home" / "telemetry").write_text("a file where the folder should be")
     result = run(metrics={}, traces={}, logs={})
     assert result.status == "completed"
-    (warning,) = said(caplog)
+    (warning,) = warnings(caplog)
     assert "traces.jsonl" in warning
 
 
@@ -117,7 +117,7 @@ def test_a_disk_that_is_full_is_one_warning(run, caplog, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert result.status == "completed"
-    (warning,) = said(caplog)
+    (warning,) = warnings(caplog)
     assert "File too large" in warning
 
 
@@ -125,7 +125,7 @@ def test_a_variable_that_the_exporter_refuses_is_one_warning(run, caplog, monkey
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "brotli")
     result = run(traces={"endpoint": REFUSING}, metrics={"protocol": "grpc"})
     assert result.status == "completed"
-    (warning,) = said(caplog)
+    (warning,) = warnings(caplog)
     assert "brotli" in warning
 
 
@@ -138,7 +138,7 @@ def test_an_error_in_telemetry_itself_is_one_warning(run, caplog, monkeypatch):
     monkeypatch.setattr("alphaswarm_rl.telemetry.metrics.Board.learnt", fail)
     result = run(agent="ppo", metrics={}, traces={}, logs={})
     assert result.status == "completed"
-    (warning,) = said(caplog)
+    (warning,) = warnings(caplog)
     assert "ZeroDivisionError: of ours" in warning
 
 

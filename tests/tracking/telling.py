@@ -81,8 +81,8 @@ def seen_in_files(folder: Path) -> Seen:
     """What the local tracker's files say; artefacts are read from where they say they are."""
     read = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("run", "tags", "params")}
     artefacts = {}
-    for name, told in json.loads((folder / "artefacts.json").read_text()).items():
-        place = folder / told["path"]  # an absolute path stays what it is
+    for name, artefact in json.loads((folder / "artefacts.json").read_text()).items():
+        place = folder / artefact["path"]  # an absolute path stays what it is
         files = [place] if place.is_file() else sorted(place.iterdir())
         artefacts |= {name if path == place else f"{name}/{path.name}": path.read_bytes() for path in files}
     return _seen(read, (folder / "metrics.jsonl").read_text(), artefacts, folder)
@@ -98,8 +98,8 @@ def seen_in_bucket(client, bucket: str, prefix: str) -> Seen:
     read = {name: json.loads(objects.pop(f"{name}.json")) for name in ("run", "tags", "params")}
     points = objects.pop("metrics.jsonl").decode()
     models = json.loads(objects.pop("models.json"))
-    told = json.loads(objects.pop("artefacts.json"))
-    assert told["checkpoints/last"]["path"] == f"s3://{bucket}/{prefix}/artefacts/checkpoints/last"
+    listed_artefacts = json.loads(objects.pop("artefacts.json"))
+    assert listed_artefacts["checkpoints/last"]["path"] == f"s3://{bucket}/{prefix}/artefacts/checkpoints/last"
     artefacts = {name.removeprefix("artefacts/"): content for name, content in objects.items()}
     seen = _seen(read, points, artefacts, None)
     seen.models = [(name, model["artefact"]) for name, model in models.items()]

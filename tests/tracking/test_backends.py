@@ -36,12 +36,12 @@ def tracker(request, folder, tmp_path, monkeypatch):
     if request.param == "s3":
         bucket, client = request.getfixturevalue("bucket")
         endpoint = request.getfixturevalue("s3_server")
-        there = Destination("s3", "lab", f"s3://{bucket}/some/prefix", endpoint, "us-east-1")
-        return there, lambda: telling.seen_in_bucket(client, bucket, f"some/prefix/lab/{RUN}")
+        destination = Destination("s3", "lab", f"s3://{bucket}/some/prefix", endpoint, "us-east-1")
+        return destination, lambda: telling.seen_in_bucket(client, bucket, f"some/prefix/lab/{RUN}")
     if request.param == "mlflow":
         server, client = request.getfixturevalue("mlflow_server"), request.getfixturevalue("client")
-        there = Destination("mlflow", experiment, server.uri)
-        return there, lambda: telling.seen_in_mlflow(client, experiment, RUN, tmp_path / "down")
+        destination = Destination("mlflow", experiment, server.uri)
+        return destination, lambda: telling.seen_in_mlflow(client, experiment, RUN, tmp_path / "down")
     if request.param == "wandb":
         monkeypatch.setenv("WANDB_MODE", "offline")
         return Destination("wandb", "lab"), lambda: telling.seen_in_wandb(root, RUN)
@@ -96,8 +96,8 @@ def test_an_artefact_that_another_replaced_is_not_missed(folder, made, tmp_path)
     journal.append("artefact", name="checkpoints/last", path=str(made), sha256=None)
     Delivery(folder, RUN).once()
     assert standing(folder, RUN).set_aside == ()
-    told = json.loads((folder.parent / "lab" / RUN / "artefacts.json").read_text())
-    assert told["checkpoints/last"]["path"] == str(made)
+    artefacts = json.loads((folder.parent / "lab" / RUN / "artefacts.json").read_text())
+    assert artefacts["checkpoints/last"]["path"] == str(made)
 
 
 def test_a_line_that_cannot_be_read_is_set_aside(folder, made):
@@ -209,11 +209,11 @@ def test_many_points_are_sent_by_many(client, mlflow_server, folder, tmp_path):
 def test_a_courier_killed_at_any_moment_doubles_nothing(backend, request, folder, made, tmp_path):
     if backend == "mlflow":
         server, client = request.getfixturevalue("mlflow_server"), request.getfixturevalue("client")
-        there = Destination("mlflow", "killed couriers", server.uri)
+        destination = Destination("mlflow", "killed couriers", server.uri)
     else:
         bucket, client = request.getfixturevalue("bucket")
-        there = Destination("s3", "lab", f"s3://{bucket}", request.getfixturevalue("s3_server"), "us-east-1")
-    tell(folder, there, made)
+        destination = Destination("s3", "lab", f"s3://{bucket}", request.getfixturevalue("s3_server"), "us-east-1")
+    tell(folder, destination, made)
     journal = Journal(folder, RUN)
     for step in range(2500):
         journal.append("metrics", step=step, metrics={"train/more": step / 2})

@@ -93,8 +93,8 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 def test_no_secret_is_shown_or_kept():
     for uri in ("https://me:pass@host:1/x", "https://to-ken@host/x", "https://host/x?token=to-ken"):
-        there = Destination("mlflow", "x", uri)
-        for text in (shown(uri), there.place, str(there.as_data())):
+        destination = Destination("mlflow", "x", uri)
+        for text in (shown(uri), destination.place, str(destination.as_data())):
             assert "***" in text
             assert "host" in text
             assert "pass" not in text

@@ -161,7 +161,10 @@ def test_the_end_is_said_for_a_run_that_could_not(folder):
     journal.close()
     for _ in range(2):
         end_for(folder, RUN, lambda: "interrupted")
-    assert [(its.number, its.kind) for its, _ in operations(journal.path)] == [(1, "begin"), (2, "end")]
+    assert [(operation.number, operation.kind) for operation, _ in operations(journal.path)] == [
+        (1, "begin"),
+        (2, "end"),
+    ]
     end_for(folder, "never tracked", lambda: "interrupted")
     assert journals(folder) == [RUN]
 
@@ -179,8 +182,8 @@ def test_the_end_is_not_said_for_a_run_that_goes_on_again(folder):
     end_for(folder, RUN, resumes)
     resumed.append("metrics", step=1, metrics={"loss": 1.0})
     end_for(folder, RUN, lambda: "interrupted")  # it appends by now, whatever was read before
-    told = [(its.number, its.kind) for its, _ in operations(journal.path)]
-    assert told == [(1, "begin"), (2, "end"), (3, "begin"), (4, "metrics")]
+    entries = [(operation.number, operation.kind) for operation, _ in operations(journal.path)]
+    assert entries == [(1, "begin"), (2, "end"), (3, "begin"), (4, "metrics")]
 
 
 def test_saying_something_costs_microseconds(folder):

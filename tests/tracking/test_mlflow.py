@@ -40,11 +40,11 @@ def test_the_worked_example_and_its_replay_are_at_the_server(tracked, client, ml
     assert trained.notices == replayed.notices == []
 
     experiment = client.get_experiment_by_name("worked example")
-    there = {run.data.tags["rl_run_id"]: run for run in client.search_runs([experiment.experiment_id])}
-    assert set(there) == {trained.run_id, replayed.run_id}
+    runs = {run.data.tags["rl_run_id"]: run for run in client.search_runs([experiment.experiment_id])}
+    assert set(runs) == {trained.run_id, replayed.run_id}
     with Ledger.open(settings) as ledger:
         for result in (trained, replayed):
-            run = there[result.run_id]
+            run = runs[result.run_id]
             assert ledger.run(result.run_id).mlflow_run_id == run.info.run_id
             assert run.data.tags["spec_hash"] == result.spec_hash
             assert run.data.tags["team"] == "blue"
@@ -52,8 +52,8 @@ def test_the_worked_example_and_its_replay_are_at_the_server(tracked, client, ml
             assert run.info.run_name.startswith("ppo-20")
             assert run.data.params["agent.kwargs.learning_rate"] == "0.0003"
             assert run.data.params["training.total_timesteps"] == "2048"
-    assert there[replayed.run_id].data.tags["parent_run_id"] == trained.run_id
-    assert there[replayed.run_id].data.metrics["replay/mean_reward"] == replayed.metrics["mean_reward"]
+    assert runs[replayed.run_id].data.tags["parent_run_id"] == trained.run_id
+    assert runs[replayed.run_id].data.metrics["replay/mean_reward"] == replayed.metrics["mean_reward"]
 
     seen = seen_in_mlflow(client, "worked example", trained.run_id, tmp_path / "down")
     assert in_order(seen.metrics) == in_order(journalled(settings, trained.run_id))

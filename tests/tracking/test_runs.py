@@ -67,10 +67,10 @@ def test_a_training_run_is_tracked_in_plain_files(settings, ledger):
 
     points = points_of(folder)
     steps = [event for event in ledger.events(row.id) if event.stage == "train.step"]
-    told = {point["step"]: point["metrics"] for point in points if "steps_per_second" in point["metrics"]}
-    assert list(told) == [event.payload["timesteps"] for event in steps]
+    by_step = {point["step"]: point["metrics"] for point in points if "steps_per_second" in point["metrics"]}
+    assert list(by_step) == [event.payload["timesteps"] for event in steps]
     for event in steps:
-        metrics = told[event.payload["timesteps"]]
+        metrics = by_step[event.payload["timesteps"]]
         assert metrics["episode/finished"] == event.payload["episodes"]
         finite = {name: value for name, value in event.payload["metrics"].items() if value is not None}
         assert finite.items() <= metrics.items()
@@ -79,7 +79,7 @@ def test_a_training_run_is_tracked_in_plain_files(settings, ledger):
     episodes = ledger.episodes(row.id, phase="train")
     first = [episode for episode in episodes if episode.timesteps <= steps[0].payload["timesteps"]]
     mean = sum(episode.mean_reward * episode.count for episode in first) / sum(episode.count for episode in first)
-    assert told[steps[0].payload["timesteps"]]["episode/reward"] == pytest.approx(mean)
+    assert by_step[steps[0].payload["timesteps"]]["episode/reward"] == pytest.approx(mean)
     judged = [
         (name.partition("/")[0], point["step"])
         for point in points
@@ -184,8 +184,8 @@ def test_a_journal_that_cannot_be_written_costs_a_run_a_notice(settings):
 def test_a_courier_that_was_killed_is_replaced(tmp_path):
     folder = tmp_path / "tracking" / "journal"
     journal = Journal(folder, "run")
-    there = Destination("mlflow", "lab", f"http://127.0.0.1:{closed_port()}")
-    journal.append("begin", name="x", destination=there.as_data())
+    destination = Destination("mlflow", "lab", f"http://127.0.0.1:{closed_port()}")
+    journal.append("begin", name="x", destination=destination.as_data())
     courier = ProcessCourier(folder, {"run": None}, follows=True)
     courier._process.kill()
     courier._process.wait()
@@ -255,16 +255,16 @@ def test_a_sync_does_not_end_a_run_that_was_resumed_meanwhile(settings, monkeypa
     run = RLRuntime(tiny(agent={"class": "random"}), settings).train().run_id
     path = journal_path(journal_folder(settings), run)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # it was killed before its end
-    said, true_run = path.read_bytes(), Ledger.run
+    content, true_run = path.read_bytes(), Ledger.run
     # The list of runs is older than the look at this one.
     with monkeypatch.context() as resumed:
         resumed.setattr(Ledger, "run", lambda self, ref: replace(true_run(self, ref), status="running"))
         assert call("store", "sync", "--json").code == 0
-    assert path.read_bytes() == said
+    assert path.read_bytes() == content
     assert call("store", "sync", "--json").code == 0
     numbers = [operation.number for operation, _ in operations(path)]
     assert numbers == list(range(1, len(numbers) + 1))
-    assert path.read_bytes().removeprefix(said).count(b'"op": "end"') == 1
+    assert path.read_bytes().removeprefix(content).count(b'"op": "end"') == 1
 
 
 def test_wandb_offline_has_the_run(tracked, monkeypatch):

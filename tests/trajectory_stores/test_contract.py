@@ -29,7 +29,7 @@ class Stores:
 
     component: type
     settings: Settings
-    told: dict = field(default_factory=dict)
+    delivered: dict = field(default_factory=dict)
 
     @property
     def keeps(self):
@@ -39,18 +39,20 @@ class Stores:
     def open(self):
         return self.component().build(StoreRequest(RUN, self.settings, self._account, list))
 
-    def rows_told(self):
+    def rows_delivered(self):
         """Rows of which the account knows, by kind: as the ledger counts them, a merged file in place of its parts."""
         count = Counter()
-        for (kind, phase, name), facts in self.told.items():
-            others = [other for its, where, other in self.told if (its, where) == (kind, phase) and other != name]
+        for (kind, phase, name), facts in self.delivered.items():
+            others = [
+                other for of_kind, where, other in self.delivered if (of_kind, where) == (kind, phase) and other != name
+            ]
             if not any(other.holds(name) for other in others):
                 count[kind] += facts.rows
         return dict(count)
 
     def _account(self, segments):
         for segment in segments:
-            self.told[segment.facts.kind, segment.facts.phase, segment.name] = segment.facts
+            self.delivered[segment.facts.kind, segment.facts.phase, segment.name] = segment.facts
 
 
 @pytest.fixture(params=["iceberg", "parquet", "memory", "iceberg-s3-postgresql"])
@@ -93,8 +95,8 @@ def write(store, numbers, phase="train", timesteps=None):
 def assert_has(store, expected):
     """The store has these blocks, given as (number, phase), each once, and nothing else."""
     for kind in KINDS:
-        wanted = [rows(kind).slice(0, 0), *(block(number, phase)[kind] for number, phase in expected)]
-        assert in_order(kind, store.rows(kind)).equals(in_order(kind, pa.concat_tables(wanted))), kind
+        tables = [rows(kind).slice(0, 0), *(block(number, phase)[kind] for number, phase in expected)]
+        assert in_order(kind, store.rows(kind)).equals(in_order(kind, pa.concat_tables(tables))), kind
 
 
 def test_rows_come_back_as_they_were_given(stores):
@@ -108,7 +110,7 @@ def test_rows_come_back_as_they_were_given(stores):
     everything = {kind: count * len(expected) for kind, count in PER_BLOCK.items()}
     report = store.report()
     assert (report["rows"], report["undelivered"], report["problem"]) == (everything, 0, None)
-    assert stores.rows_told() == (everything if stores.keeps else {})
+    assert stores.rows_delivered() == (everything if stores.keeps else {})
     store.close()
     if stores.keeps:
         again = stores.open()
@@ -195,7 +197,7 @@ def test_what_a_killed_process_delivered_and_did_not_tell_is_told_by_the_next(st
         first = stores.open()
         first.drop_after(12, ())
         first.finish(compact=True)
-        assert stores.rows_told() == {kind: 2 * count for kind, count in PER_BLOCK.items()}
+        assert stores.rows_delivered() == {kind: 2 * count for kind, count in PER_BLOCK.items()}
     assert_has(first, [(number, "train") for number in range(2)])
     first.close()
 

@@ -20,7 +20,7 @@ from alphaswarm_rl.envs.gym_ids import picture
 
 AnyEnv = gymnasium.Env[Any, Any]
 #: Observations of all environments: an array, or one per key.
-Batch: TypeAlias = "Array | dict[str, Array]"
+_Observations: TypeAlias = "Array | dict[str, Array]"
 
 _ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
 
@@ -129,7 +129,7 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
         """Which actions are allowed now, of shape (num_envs, number of actions)."""
         return np.stack([np.asarray(env.get_wrapper_attr("action_masks")(), np.bool_) for env in self.envs])
 
-    def _start_next(self, ended: list[int], observations: Batch, env_infos: list[JsonObject]) -> dict[str, Any]:
+    def _start_next(self, ended: list[int], observations: _Observations, env_infos: list[JsonObject]) -> dict[str, Any]:
         """Resets the ended environments, and moves what their last step said into the infos."""
         rows = np.array(ended)
         mask = np.zeros(self.num_envs, np.bool_)
@@ -144,7 +144,7 @@ class BatchedGym(VectorEnv[Any, Any, Array]):
             infos["final_infos"] = tuple(final_infos)
         return infos
 
-    def _shaped(self, observations: Batch) -> Batch:
+    def _shaped(self, observations: _Observations) -> _Observations:
         if isinstance(observations, dict) or not self._flatten:
             return observations
         return observations.reshape(self.num_envs, -1)
@@ -188,7 +188,7 @@ def _put_dict(batch: dict[str, Array], row: int, observation: Mapping[str, Backe
         array[row] = observation[key]
 
 
-def _copy(batch: Batch) -> Batch:
+def _copy(batch: _Observations) -> _Observations:
     return {key: array.copy() for key, array in batch.items()} if isinstance(batch, dict) else batch.copy()
 
 

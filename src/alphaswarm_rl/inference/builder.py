@@ -23,7 +23,7 @@ from alphaswarm_rl.core.errors import CheckpointError, SpecError
 from alphaswarm_rl.core.kinds import Agent, EnvComponent
 from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed
-from alphaswarm_rl.core.slots import PARTS, build_parts
+from alphaswarm_rl.core.slots import PARTS, WINDOW, build_parts
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.replay import TransitionPipeline
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
@@ -167,7 +167,7 @@ class Builder:
 
     def refuse_window(self, window: Window) -> None:
         """Refuses dates for an environment that has none."""
-        if window and "window" not in self.env.slots():
+        if window and WINDOW not in self.env.slots():
             raise SpecError(
                 f"window {window}",
                 f"the env {self.env.rl_alias!r} has no dates",

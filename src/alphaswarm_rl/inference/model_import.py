@@ -14,6 +14,7 @@ from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.hashing import sha256_text
 from alphaswarm_rl.core.model import FrozenModel
+from alphaswarm_rl.core.slots import WINDOW
 from alphaswarm_rl.inference.builder import Builder, lake_of
 from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore, load_checkpoint
 from alphaswarm_rl.inference.policy import LoadedPolicy
@@ -122,7 +123,7 @@ def add_model(
         )
     )
     # Whether it plays in a window of dates, or makes its own episodes.
-    registry.add_evaluation(row.id, _evaluation(metrics, dated="window" in trained.env.build().slots()))
+    registry.add_evaluation(row.id, _evaluation(metrics, dated=WINDOW in trained.env.build().slots()))
     return registry.get(row.id)
 
 

@@ -8,7 +8,7 @@ from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import ObservationBuilder
 from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
-from alphaswarm_rl.observations.chosen import feature_indices
+from alphaswarm_rl.observations.features import feature_indices
 
 
 class Fundamentals(ObservationBuilder):

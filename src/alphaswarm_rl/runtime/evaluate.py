@@ -11,10 +11,10 @@ from typing import Literal
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import RunError, require
-from alphaswarm_rl.core.run_listener import Checkpoint, Evaluation, PolicyEvaluation
+from alphaswarm_rl.core.run_listener import Evaluation, PolicyEvaluation
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
-from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonObject
+from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder, load_preprocessing, training_windows
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
@@ -24,10 +24,9 @@ from alphaswarm_rl.recording.run_recorder import RunRecorder
 from alphaswarm_rl.runtime import start
 from alphaswarm_rl.runtime.fingerprints import component_drift
 from alphaswarm_rl.runtime.result import RunResult
-from alphaswarm_rl.runtime.rollout import evaluate_learner
+from alphaswarm_rl.runtime.rollout import EvaluationPlan, evaluate_learner
 from alphaswarm_rl.runtime.run import PORTFOLIO_COLUMNS, Run, RunSetup, open_run
 from alphaswarm_rl.spec import RLExperimentSpec
-from alphaswarm_rl.spec.sections import TrainingSpec
 
 EvaluatingVerb = Literal["evaluate", "replay"]
 
@@ -54,33 +53,6 @@ class Arguments:
         """The arguments that were given, as the row keeps them."""
         window = None if self.window is None else [self.window.start, self.window.end]
         return {name: value for name, value in {**vars(self), "window": window}.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class EvaluationPlan:
-    """How a policy is evaluated.
-
-    Attributes:
-        phase: What the evaluation is part of.
-        window: The dates that are played.
-        episodes: How many episodes.
-        deterministic: Whether the policy acts without drawing.
-        render: Whether pictures are taken of the first episode.
-        timesteps: Transitions that the policy has learnt from.
-        checkpoint: The policy's checkpoint; None where it has none, or none yet.
-        training: How the policy was trained; None: as the spec says.
-        first_episode: The number of the first recorded episode.
-    """
-
-    phase: EvaluationPhase
-    window: Window
-    episodes: int
-    deterministic: bool
-    render: bool
-    timesteps: int
-    checkpoint: Checkpoint | None
-    training: TrainingSpec | None = None
-    first_episode: int = 0
 
 
 def evaluate(
@@ -233,14 +205,12 @@ def evaluate_policy(
         evaluation = evaluate_learner(
             learner,
             recorded,
-            episodes=plan.episodes,
-            deterministic=plan.deterministic,
-            in_sample=builder.in_sample(plan.window, plan.training),
+            plan,
             # A replay plays the episodes of an evaluation.
             seed=derived_seed(builder.seed, "validation" if plan.phase == "validation" else "evaluate"),
+            in_sample=builder.in_sample(plan.window, plan.training),
             dates=builder.dates_played(env, plan.window),
             halt=run.watcher,
-            record_frames=plan.render,
         )
     if evaluation is None:
         return None

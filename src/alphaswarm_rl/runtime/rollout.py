@@ -8,37 +8,75 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, HaltToken, Learner
-from alphaswarm_rl.core.run_listener import Evaluation
-from alphaswarm_rl.core.types import Array, Batch, JsonMapping
+from alphaswarm_rl.core.run_listener import Checkpoint, Evaluation
+from alphaswarm_rl.core.types import Array, Batch, EvaluationPhase, JsonMapping
+from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.recording.episodes import refuse_not_finite
 from alphaswarm_rl.recording.steps import as_numpy
+from alphaswarm_rl.spec.sections import TrainingSpec
 from alphaswarm_rl.statistics.performance import account_measures, episode_measures, mean_measures
 
 #: What account statistics need of every step, by its name in `infos`.
 _ACCOUNT_INFOS = ("portfolio_value", "turnover", "cost")
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluationPlan:
+    """How a policy is evaluated.
+
+    Attributes:
+        phase: What the evaluation is part of.
+        window: The dates that are played.
+        episodes: How many episodes.
+        deterministic: Whether the policy acts without drawing.
+        render: Whether pictures are taken of the first episode.
+        timesteps: Transitions that the policy has learnt from.
+        checkpoint: The policy's checkpoint; None where it has none, or none yet.
+        training: How the policy was trained; None: as the spec says.
+        first_episode: The number of the first recorded episode.
+    """
+
+    phase: EvaluationPhase
+    window: Window
+    episodes: int
+    deterministic: bool
+    render: bool = False
+    timesteps: int = 0
+    checkpoint: Checkpoint | None = None
+    training: TrainingSpec | None = None
+    first_episode: int = 0
+
+
 def evaluate_learner(
     learner: Learner,
     env: AnyVectorEnv,
+    plan: EvaluationPlan,
     *,
-    episodes: int,
-    deterministic: bool,
-    in_sample: bool | None,
     seed: int,
+    in_sample: bool | None = None,
     dates: tuple[str | None, str | None] = (None, None),
     halt: HaltToken | None = None,
-    record_frames: bool = False,
 ) -> Evaluation | None:
-    """Plays the first `episodes` episodes of an evaluation environment; None when it was halted."""
+    """Plays the first `plan.episodes` episodes of an evaluation environment; None when it was halted.
+
+    Args:
+        learner: The policy.
+        env: The environment, built for the plan's window.
+        plan: How many episodes are played, and how.
+        seed: What episodes and predictions are drawn from.
+        in_sample: Whether training or validation saw these dates; the result says it.
+        dates: The first and the last bar that is played; the result says them.
+        halt: Asked before every step.
+    """
     learner.seed_predictions(seed, env)
     observation, _ = env.reset(seed=seed)  # a seed restarts the numbering of episodes
-    played = _PlayedEpisodes(episodes, env)
+    played = _PlayedEpisodes(plan.episodes, env)
     starts = np.ones(env.num_envs, dtype=bool)
     masks = getattr(env, "action_masks", None)
     memory: object = None
@@ -48,10 +86,10 @@ def evaluate_learner(
         if halt is not None and halt.should_halt():
             return None
         played.begin(starts, observation)
-        if record_frames and played.current[0] == 0:
+        if plan.render and played.current[0] == 0:
             frames.append(np.asarray(env.render()[0]))  # type: ignore[index]
         actions, memory = learner.predict(
-            observation, memory, starts, deterministic=deterministic, masks=None if masks is None else masks()
+            observation, memory, starts, deterministic=plan.deterministic, masks=None if masks is None else masks()
         )
         observation, rewards, terminated, truncated, infos = env.step(actions)
         refuse_not_finite(observation, rewards, step=step)

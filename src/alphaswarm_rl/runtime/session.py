@@ -24,8 +24,9 @@ from alphaswarm_rl.inference.builder import Builder, is_stateful, load_preproces
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.run_recorder import RunRecorder, records_training
-from alphaswarm_rl.runtime.evaluate import EvaluationPlan, evaluate_policy, evaluation_env, report_evaluation
+from alphaswarm_rl.runtime.evaluate import evaluate_policy, evaluation_env, report_evaluation
 from alphaswarm_rl.runtime.progress import ProgressBar
+from alphaswarm_rl.runtime.rollout import EvaluationPlan
 from alphaswarm_rl.runtime.run import Run
 
 if TYPE_CHECKING:
