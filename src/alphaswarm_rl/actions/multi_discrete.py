@@ -38,7 +38,7 @@ class MultiDiscreteOrders(ActionSpec):
         return MultiDiscrete([self.config.levels] * panel.num_assets)
 
     def trade(self, panel: Panel) -> Trade:
-        """Whole shares."""
+        """How its numbers are traded: as orders of whole shares."""
         return Trade("shares", whole=True)
 
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:

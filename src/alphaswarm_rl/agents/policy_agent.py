@@ -38,11 +38,11 @@ class PolicyAgent(Agent):
         return cls.rl_alias, {"policy": {"class": name, "kwargs": dict(kwargs)}}
 
     def warmup_bars(self) -> int:
-        """Those of its policy."""
+        """The warm-up bars of its policy."""
         return int(self.config.policy.build().warmup_bars())
 
     def looks_at_market(self) -> bool:
-        """Whether its policy does."""
+        """Whether its policy looks at the market."""
         return bool(self.config.policy.build().looks_at_market)
 
     def build(self, request: AgentRequest) -> Learner:

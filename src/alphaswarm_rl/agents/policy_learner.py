@@ -1,4 +1,10 @@
-"""The learner that runs a policy, learns nothing, and resumes bit for bit."""
+"""The learner that runs a fixed policy: it acts and counts steps, learns nothing, and resumes bit for bit.
+
+With it a rule (equal weight, random) or a policy that was trained elsewhere goes through the same runtime as an agent
+that learns. A policy builds a runner for n environments: observations (n, ...) and, for a policy that remembers, flags
+(n,) of where episodes start go in, actions (n, ...) come out. The state is that of the training runner, the number of
+steps, the last observation (n, ...) and the flags.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 """What the parts of a trading environment see: n accounts, their market and its panel, at one moment.
 
-Parts (rewards, observations, actions, terminations, portfolio stages) are written against these protocols, so that the
-same few lines run on NumPy arrays and on torch tensors. The classes behind them are in `market`.
+Parts (rewards, observations, actions, terminations, portfolio stages) read a `View`, so that the same few lines run on
+NumPy arrays and on torch tensors. `View` is a class, not a protocol, because it is nothing but its arrays and both
+backends use it as it is: one object per step that all parts share. NumPy environments make it once and fill it in place
+at every step; torch environments make it of the tensors of each step (`View.of`). What it refers to are protocols
+(`Panel`, `MarketTables`, `Backend`, `ArrayFunctions`), whose classes are in `market` and `arrays`.
 """
 
 from __future__ import annotations

@@ -126,12 +126,12 @@ class TorchVectorEnv(VectorEnv[Tensor, Tensor, Tensor], abc.ABC):
 
     @cached_property
     def observation_space(self) -> AnySpace:  # type: ignore[override]
-        """Of all of them; made when first used, as its bounds are as large as an observation."""
+        """The batched observation space; made when first used, as its bounds are as large as an observation."""
         return batch_space(self.single_observation_space, self.num_envs)
 
     @cached_property
     def action_space(self) -> AnySpace:  # type: ignore[override]
-        """Of all of them."""
+        """The batched action space."""
         return batch_space(self.single_action_space, self.num_envs)
 
     @property

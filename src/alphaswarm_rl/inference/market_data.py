@@ -1,4 +1,4 @@
-"""The market data of a run: loaded once, cut to any window, seen through what training learnt."""
+"""The market data of a run: loaded once, cut to any window, scaled by what was fitted on the training window."""
 
 from __future__ import annotations
 

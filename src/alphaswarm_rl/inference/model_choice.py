@@ -1,4 +1,4 @@
-"""Which registered model should answer: the best of a scope, or what an alias names; loaded, and tried aside first."""
+"""Which registered model should answer: the best of a scope, or what an alias names; loaded and tried first."""
 
 from __future__ import annotations
 

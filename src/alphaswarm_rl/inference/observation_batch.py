@@ -1,4 +1,4 @@
-"""What a policy is asked: an observation, or a batch of them, as whoever asks writes it down."""
+"""Observations as clients send them, one or a batch, in any form NumPy reads: checked and shaped for a policy."""
 
 from __future__ import annotations
 

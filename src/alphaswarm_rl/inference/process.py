@@ -1,4 +1,4 @@
-"""What a process has only once: the lock that verbs take, and the number of CPU threads they compute on."""
+"""What all runs of one process share: the lock that verbs take, and the number of CPU threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a model's row to its policy: verified, built, and found to be what the row says."""
+"""From a model's row to its policy: the checkpoint is verified and compared with the row."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class ParquetWriter:
             self.close()
 
     def write_table(self, table: pa.Table) -> None:
-        """One row group."""
+        """Writes a table as one row group."""
         chunks = [self._chunk(place, column) for place, column in zip(self._schema, table.columns, strict=True)]
         self._groups.append(
             struct(

@@ -41,7 +41,7 @@ _OF_THE_RUN = ("run_id", "spec_hash")
 
 @dataclass(frozen=True)
 class Rows:
-    """What a query gave.
+    """The result of a query.
 
     Attributes:
         columns: The names of its columns.

@@ -1,4 +1,4 @@
-"""Columns of runs (Arrow's run-end encoding): each value once, with how often it comes; and ordinary columns."""
+"""Columns in Arrow's run-end encoding (a value once, with how often it repeats), beside ordinary columns."""
 
 from __future__ import annotations
 

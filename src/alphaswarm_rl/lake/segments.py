@@ -189,7 +189,7 @@ class SegmentWriter:
         self._writer = _parquet_writer(self._file, facts.kind)
 
     def write(self, rows: pa.Table) -> None:
-        """Takes rows in."""
+        """Appends rows to the file."""
         rows = fitted(rows, write_schema(self.facts.kind))
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
@@ -221,7 +221,7 @@ class SegmentWriter:
         return Segment(path, name, self.facts, rows, rows_bytes)
 
     def abandon(self) -> None:
-        """Leaves nothing of it."""
+        """Deletes the unfinished file."""
         with suppress(OSError):  # what is still in its buffer may not fit on the disk, and is not wanted
             self._file.close()
         self._open.unlink(missing_ok=True)

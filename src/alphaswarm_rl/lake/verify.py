@@ -32,7 +32,7 @@ _CUT_SHORT = ("interrupted", "failed")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a look at a run brought.
+    """One result of verifying a run.
 
     Attributes:
         run_id: The run.

@@ -121,7 +121,7 @@ def set_alias(engine: Engine, model_id: int, alias: str, *, who: str, why: str) 
 
 
 def protect(engine: Engine, model_id: int, on: bool, *, who: str, why: str) -> PromotionRow:
-    """Keeps a model from retention, or gives it free again."""
+    """Keeps a model from retention, or releases it again."""
     _refuse_empty(who, why)
     with write(engine) as connection:
         lock_table(connection, models.name)
@@ -195,7 +195,7 @@ def _refuse_archiving(model: ModelRow, alias: str | None) -> None:
     if model.protected:
         why = "it is protected"
         raise ModelError(
-            f"model {model.id}", why, f"Give it free first: rl models protect {model.id} --off --reason WHY."
+            f"model {model.id}", why, f"Release it first: rl models protect {model.id} --off --reason WHY."
         )
 
 

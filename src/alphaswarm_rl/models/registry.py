@@ -223,7 +223,7 @@ class ModelRegistry(Database):
         return _logged(promotion.set_alias(self.engine, model_id, alias, who=who, why=why))
 
     def protect(self, model_id: int, on: bool, *, who: str, why: str) -> PromotionRow:
-        """Keeps a model from retention, or gives it free again."""
+        """Keeps a model from retention, or releases it again."""
         return _logged(promotion.protect(self.engine, model_id, on, who=who, why=why))
 
     # What is kept.

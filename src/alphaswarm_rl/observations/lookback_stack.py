@@ -31,7 +31,7 @@ class LookbackStack(ObservationBuilder):
         price_returns: bool = Field(False, description="Whether each bar's return is shown too.")
 
     def names(self, panel: Panel) -> tuple[str, ...]:
-        """`macd:KO:t-4`, ..., `macd:KO:t-0`."""
+        """A name per number: feature, asset and how many bars ago, from `macd:KO:t-4` to `macd:KO:t-0`."""
         shown = [panel.feature_names[place] for place in self._places(panel)]
         shown += ["return"] if self.config.price_returns else []
         ages = reversed(range(self.config.lookback))

@@ -28,7 +28,7 @@ class TechnicalIndicators(ObservationBuilder):
         )
 
     def names(self, panel: Panel) -> tuple[str, ...]:
-        """`macd:KO`, ..."""
+        """A name per number, feature and asset, such as `macd:KO`."""
         places = self._places(panel)
         flat = [f"{feature}:{asset}" for asset in panel.assets for feature in panel.feature_names]
         return tuple(flat[place] for place in places)

@@ -36,7 +36,7 @@ class DeviceTracker(DeviceEpisodes):
         return result
 
     def mark(self) -> None:
-        """Everything so far counts.
+        """Counts everything so far for good.
 
         That is, the episodes that finished since the last call; the host waits for the device here alone.
         """

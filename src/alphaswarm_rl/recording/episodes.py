@@ -80,7 +80,7 @@ class EpisodeTracker(WatchedEnv):
         return float(np.mean(self._recent)) if self._recent else None
 
     def mark(self) -> None:
-        """Everything so far counts."""
+        """Sets the mark here: `return_to_mark` forgets only what comes after it."""
         self._marked = self.get_state(), len(self._episodes)
 
     def return_to_mark(self) -> None:

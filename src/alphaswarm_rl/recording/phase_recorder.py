@@ -1,4 +1,4 @@
-"""Takes in the steps of one phase of a run while it goes on, and writes them from a thread of their own.
+"""Collects the steps of one phase of a run in blocks, and hands full blocks to a writer thread.
 
 The loop hashes observations and copies everything else into a block. When a block is full it goes to the writer, who
 numbers episodes, makes rows and hands them to the trajectory store. The loop stands aside for that moment, and waits
@@ -56,7 +56,7 @@ class Writer:
             self.waited += time.perf_counter() - began
 
     def submit_and_pause(self, task: Callable[[], None]) -> None:
-        """Queues a task and stands aside for it.
+        """Queues a task and waits a moment for the writer to finish it.
 
         Two threads that work at once on neighbouring cores, with one interpreter lock between them, slow each other
         down by more than they win: done one after the other, the same takes half the CPU time. Where the writer is
@@ -78,7 +78,7 @@ class Writer:
         self.waited += time.perf_counter() - began
 
     def check(self) -> None:
-        """Raises what went wrong."""
+        """Raises the error of a task that failed."""
         if self._failure is not None:
             raise self._failure
 
@@ -188,16 +188,16 @@ class PhaseRecorder:
         self._observation = observation
 
     def decided(self, values: Batch, log_probs: Batch) -> None:
-        """What the agent thought of the last step."""
+        """Takes in the agent's value estimates and log-probabilities of the last step."""
         self._block.values.append(values)
         self._block.log_probs.append(log_probs)
 
     def release(self) -> None:
-        """All steps so far count."""
+        """All steps so far are to be written."""
         self._released = self._block.first + len(self._block)
 
     def abandon(self) -> None:
-        """Steps that were not released are forgotten, as if they had not been."""
+        """Forgets the steps that were not released; they are never written."""
         released = self._released
         if self._block.first <= released:
             self._block, _ = self._block.split(released - self._block.first)

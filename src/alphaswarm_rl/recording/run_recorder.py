@@ -1,4 +1,15 @@
-"""What a run records: its trajectory store, the thread that fills it, and a recorder for each of its phases."""
+"""Recording of one run: its environments are wrapped, and every step that they make becomes rows of the four tables.
+
+A run has phases (`train`, then any number of evaluations), and each has a `PhaseRecorder` with a numbering of its
+episodes. A step of n environments is one entry of each column of a block; a block is S such steps, arrays (n, S, ...).
+Full blocks go to the one writer thread of the run, which makes rows of them and hands these to the trajectory store:
+
+    env.step -> RecordedEnv -> PhaseRecorder: block (n, S, ...) -> Writer -> rows of four tables -> store: segments
+
+Training steps are held back until the learner has learnt from them (`release`); those that it drops, because a halt cut
+its rollout short, are forgotten (`abandon`). At a checkpoint everything released is on disk, so that a run which is
+killed and resumed drops exactly the rows after its checkpoint (`drop_after`) and makes them again.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +120,7 @@ class RunRecorder:
         return RecordedEnv(env, self._open_phase(numbering, plan))
 
     def decided(self, values: Batch, log_probs: Batch) -> None:
-        """What the agent thought of the last training step."""
+        """Takes in the agent's value estimates and log-probabilities of the last training step."""
         if self._training is not None:
             self._training.decided(values, log_probs)
 

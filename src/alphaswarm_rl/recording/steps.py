@@ -222,7 +222,7 @@ def _hashes(observations: Sequence[Batch]) -> Array:
 
 
 def _part_hashes(batches: Sequence[Batch]) -> Array:
-    """(S, n)."""
+    """Hashes of one part of the observations, (S, n)."""
     if hasattr(batches[0], "detach"):
         return row_hashes(_joined(batches)).reshape(len(batches), -1)
     # Batch by batch: putting them together first would copy what is by far the most.

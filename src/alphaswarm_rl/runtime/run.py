@@ -1,4 +1,4 @@
-"""One run from its first event to its last: what is run, its row, and everybody it reports to.
+"""One run from its first event to its last: its spec and settings, its row, its events and its listeners.
 
 `open_run` surrounds the work of every verb. Inside, the `Run` emits events (stored in the ledger first, then shown),
 watches for a halt, and reports to its listeners. Whatever happens inside, the row and the events say it.

@@ -85,7 +85,7 @@ class Page:
         self.address = f"http://{route.host}:{self._server.server_port}/metrics"
 
     def close(self) -> None:
-        """Serves no longer."""
+        """Stops serving the page."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -113,7 +113,7 @@ class AppendedLines(io.TextIOBase):
         self.write("")
 
     def writable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def write(self, text: str) -> int:

@@ -1,4 +1,7 @@
-"""Log records outside of runs, such as that a model was promoted."""
+"""Export of log records outside of runs, such as that a model was promoted.
+
+It stands apart from `session`, which loads OpenTelemetry: here that happens only where logs are exported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace of a run: run, then episode, then step; evaluations, checkpoints, and what components say themselves."""
+"""The trace of a run as nested spans: run, episode, step; evaluations, checkpoints, and components' own spans."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Ids(IdGenerator):
         return int.from_bytes(os.urandom(8), "big") or 1
 
     def generate_trace_id(self) -> int:
-        """The run's."""
+        """The trace id of the run."""
         return self._trace_id
 
     def is_trace_id_random(self) -> bool:
-        """It is: run ids are."""
+        """True: run ids are random."""
         return True
 
 
@@ -141,7 +141,7 @@ class Traces:
         return OpenEpisode(self._tracer, span, trace.set_span_in_context(span))
 
     def end_run(self, attributes: JsonMapping, error: str | None) -> None:
-        """The run is over."""
+        """Ends the span of the run."""
         if self._run.is_recording():
             self._run.set_attributes(plain(attributes))
             if error is not None:
@@ -174,12 +174,12 @@ class OpenEpisode:
         self._context = context
 
     def step(self, began_ns: int, ended_ns: int, attributes: JsonMapping) -> None:
-        """One step that is over."""
+        """Adds the span of one finished step."""
         span = self._tracer.start_span("step", context=self._context, attributes=dict(attributes), start_time=began_ns)
         span.end(ended_ns)
 
     def end(self, ended_ns: int, attributes: JsonMapping) -> None:
-        """The episode is over."""
+        """Ends the span of the episode."""
         if self._span is not None:
             self._span.set_attributes(dict(attributes))
             self._span.end(ended_ns)

@@ -1,4 +1,4 @@
-"""Trouble of telemetry is never the run's: one warning is logged, and the run goes on."""
+"""Problems of telemetry never fail a run: one warning is logged, and the run goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _lock = threading.Lock()
 
 
 class Trouble:
-    """The trouble of one run's telemetry; as long as it is listened for, OpenTelemetry's own words count too."""
+    """The first problem of one run's telemetry; OpenTelemetry's own log lines count too, until `close`."""
 
     def __init__(self) -> None:
         self.first: str | None = None
@@ -25,7 +25,7 @@ class Trouble:
         _open.append(self)
 
     def warn(self, what: str) -> None:
-        """Warns of it, unless there was a warning already: an endpoint that is down would fill the screen."""
+        """Logs a warning, once per run: an endpoint that is down would fill the screen."""
         with _lock:
             if self.first is not None:
                 return
@@ -33,31 +33,31 @@ class Trouble:
         _log.warning("telemetry has trouble, and the run goes on: %s", what)
 
     def close(self) -> None:
-        """Listens no longer."""
+        """Stops listening to OpenTelemetry's log lines."""
         _open.remove(self)
 
 
 class _NoLock(nullcontext[None]):
-    """Looks like a lock, and keeps nobody out."""
+    """A lock that never locks, for handlers that need none."""
 
     def acquire(self) -> bool:
-        """Whoever wants it has it."""
+        """Always succeeds."""
         return True
 
     def release(self) -> None:
-        """Nobody waits for it."""
+        """Does nothing."""
 
 
 class LocklessHandler(logging.Handler):
     """For handlers whose `emit` is safe without a lock: two that log to each other would wait for ever."""
 
     def createLock(self) -> None:  # noqa: N802  (logging's name)
-        """Not None, which older versions of `logging` take too: newer ones enter the lock without a look."""
+        """Sets a lock that never locks: newer versions of `logging` enter it without checking for None."""
         self.lock = cast(Any, _NoLock())
 
 
 class _Listener(LocklessHandler):
-    """Hears the exporters, which know a failure only as a log line."""
+    """Hears of failed exports: exporters report them only as log lines."""
 
     _one: _Listener | None = None
 
@@ -74,6 +74,6 @@ class _Listener(LocklessHandler):
                     logger.addHandler(cls._one)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Passes it on."""
+        """Reports the failure to every run whose telemetry is open."""
         for trouble in tuple(_open):
             trouble.warn(record.getMessage())

@@ -1,4 +1,4 @@
-"""Whether a server answers at all: asked before a library is loaded that would try for minutes."""
+"""Whether a tracking server answers at all: checked before a client library is loaded that would retry for minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Delivery: operations go from a journal to its tracker in order, and the state says how far."""
+"""Delivery: operations go from a run's journal to its tracker in order, and a state file says how far.
+
+The journal is a file with one operation per line (`begin`, `params`, `tags`, `metrics`, `artefact`, `model`, `end`).
+The state beside it holds the offset in bytes up to which the tracker has them. `Delivery.once` sends what lies behind
+the offset and moves it; `follow` calls it at intervals while the run goes on. Three things may stand in the way:
+
+- the tracker fails: the offset stays, the reason is the state's `problem`, and the next call tries again;
+- it refuses one operation for good (`Unacceptable`): that one is noted in `set_aside`, and the others go on;
+- the process is killed between sending and writing the state: operations are sent again, and a tracker that is given
+  the same operation twice keeps it once.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +130,7 @@ class Delivery:
 
 
 def follow(delivery: Delivery, stop: threading.Event) -> None:
-    """Delivers again and again, and a last time once it shall stop."""
+    """Delivers at intervals until `stop` is set, and once more after that; failures lengthen the intervals."""
     failures = 0
     while True:
         last = stop.is_set()

@@ -64,7 +64,7 @@ class Destination:
 
     @classmethod
     def of_data(cls, data: JsonMapping) -> Self:
-        """What `as_data` gave."""
+        """The destination that `as_data` described."""
         return cls(**{name: data.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type]
 
 

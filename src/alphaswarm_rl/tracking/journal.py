@@ -29,7 +29,7 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that a tracker is told.
+    """One operation of a journal, such as metrics or an artefact, that is delivered to the tracker.
 
     Attributes:
         number: Its number in the journal, from 1 without gaps.
@@ -82,12 +82,12 @@ class Journal:
         self._last = 0
 
     def append(self, kind: str, **data: object) -> None:
-        """Says one thing."""
+        """Appends one operation."""
         self._waiting.append((kind, time.time_ns() // 1_000_000, data))
         self.write()
 
     def write(self) -> None:
-        """Writes what waits."""
+        """Writes the operations that wait to be written."""
         try:
             descriptor = self.open()
             while self._waiting:
@@ -204,7 +204,7 @@ def write_state(folder: Path, run_id: str, state: State) -> None:
 
 @contextmanager
 def turn(folder: Path, run_id: str, *, wait: float = TURN_S) -> Iterator[bool]:
-    """Waits until nobody else delivers this journal, and says whether that came to pass."""
+    """Waits until no other process delivers this journal, and says whether that came to pass."""
     folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + wait
     while True:

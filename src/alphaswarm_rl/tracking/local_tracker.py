@@ -1,4 +1,4 @@
-"""The tracker that needs nothing: plain files.
+"""The tracker that needs no server: plain files.
 
     <root>/<experiment>/<run id>/run.json         name, status, times
     <root>/<experiment>/<run id>/params.json      what was asked for

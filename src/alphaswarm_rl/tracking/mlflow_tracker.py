@@ -25,13 +25,13 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\- /:]", re.ASCII)
 
 
 class Entity(Protocol):
-    """A metric, a parameter or a tag of MLflow's."""
+    """A metric, a parameter or a tag, as a request to MLflow has it."""
 
     key: str
 
 
 class MlflowTracker(Tracker):
-    """Tells an MLflow server.
+    """Writes a run to an MLflow server.
 
     A point is the same point by name, step, time and value, so that MLflow keeps it once; the run is found again by its
     tag, and the version of a model by its run.
@@ -57,11 +57,11 @@ class MlflowTracker(Tracker):
         self._refused: dict[str, str] = {}
 
     def ready(self) -> None:
-        """MLflow's client would try for long, and say it in many words."""
+        """Raises `Silent` at once where the server does not answer: MLflow's client would retry for minutes."""
         refuse_silence(self._uri, "/health")
 
     def begin(self, name: str, time: int) -> str | None:
-        """Opens the run, or the one that is there again."""
+        """Creates the run at the server, or reopens the one that an earlier delivery created."""
         if self._id is None:
             tags = {RUN_TAG: self._run_id}
             self._client.create_run(self._experiment, start_time=time, tags=tags, run_name=name)
@@ -74,7 +74,7 @@ class MlflowTracker(Tracker):
         return self._id
 
     def params(self, params: Mapping[str, str]) -> None:
-        """MLflow takes the same value again, and no other."""
+        """Parameters of the run; MLflow refuses another value for one that is set."""
         entities = [self._mlflow.entities.Param(_name(key), value) for key, value in params.items()]
         self._send_all("params", entities)
 
@@ -84,14 +84,14 @@ class MlflowTracker(Tracker):
         self._send_all("tags", entities)
 
     def metrics(self, number: int, time: int, step: int, values: Mapping[str, float]) -> None:
-        """Points, sent by many."""
+        """Collects metrics, which `flush` sends in batches."""
         metric = self._mlflow.entities.Metric
         self._points += [metric(_name(key), value, time, step) for key, value in values.items()]
         if len(self._points) >= _MOST_METRICS:
             self._send_points()
 
     def artefact(self, artefact: Artefact) -> None:
-        """Uploads it."""
+        """Uploads an artefact."""
         with self._accepted(f"the artefact {artefact.name}"):
             if artefact.text is not None:
                 self._client.log_text(self._id, artefact.text, artefact.name)
@@ -115,7 +115,7 @@ class MlflowTracker(Tracker):
                 self._client.delete_model_version(name, double)
 
     def end(self, status: str, time: int) -> None:
-        """Ends the run as it ended."""
+        """Closes the run with the status that it ended with."""
         self._send_points()
         with self._accepted("the end"):
             self._client.set_terminated(self._id, _STATUS[status], end_time=time)

@@ -11,7 +11,7 @@ from alphaswarm_rl.tracking.delivery import Delivery, follow
 
 
 def main() -> None:
-    """Delivers what it is told to."""
+    """Delivers the journal that its order names."""
     order = json.loads(sys.stdin.buffer.readline())
     stop = threading.Event()
     if order["follows"]:

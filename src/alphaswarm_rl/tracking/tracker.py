@@ -1,4 +1,4 @@
-"""What every tracker can be told."""
+"""The interface of all trackers: a run, its parameters, tags, metrics, artefacts, models and its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Artefact:
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files of a folder by their names in it, after a look whether it is still what it was."""
+        """The files of the folder by their relative names; `Unacceptable` where it is gone or its checksum changed."""
         assert self.path is not None
         if not self.path.is_dir():
             raise Unacceptable(f"the artefact {self.name}: {self.path} is not there any more")
@@ -50,7 +50,7 @@ def manifest_sha256(folder: Path) -> str | None:
 
 
 class Tracker(ABC):
-    """Is told of one run, in order; to be told something twice changes nothing.
+    """Receives the operations of one run in order; the same operation twice changes nothing.
 
     Any error but `Unacceptable` means: not now.
     """
@@ -78,11 +78,11 @@ class Tracker(ABC):
 
     @abstractmethod
     def tags(self, tags: Mapping[str, str]) -> None:
-        """What it can be found by."""
+        """Sets tags, by which the run can be found."""
 
     @abstractmethod
     def metrics(self, number: int, time: int, step: int, values: Mapping[str, float]) -> None:
-        """What was measured.
+        """Adds values of metrics at one step.
 
         Args:
             number: Number of the operation: larger than those of all points before.

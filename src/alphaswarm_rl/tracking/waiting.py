@@ -1,4 +1,4 @@
-"""What waits in the journals."""
+"""What the journals hold that is not delivered yet, and what can be done about it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from alphaswarm_rl.tracking.journal import (
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run's journal stands.
+    """How much of a run's journal is delivered.
 
     Attributes:
         run_id: The run.
@@ -52,7 +52,7 @@ def journals(folder: Path) -> list[str]:
 
 
 def standing(folder: Path, run_id: str) -> Standing | None:
-    """How the journal of a run stands; None where it has none."""
+    """How much of a run's journal is delivered; None where it has none."""
     destination = destination_of(folder, run_id)
     if destination is None:
         return None
@@ -71,7 +71,7 @@ def standing(folder: Path, run_id: str) -> Standing | None:
 
 
 def end_for(folder: Path, run_id: str, ended: Callable[[], str | None]) -> None:
-    """Says the end in place of a run that could not: its process was killed.
+    """Writes the end of a run that could not do so itself, because its process was killed.
 
     Args:
         folder: Folder of the journals.
@@ -96,7 +96,7 @@ def end_for(folder: Path, run_id: str, ended: Callable[[], str | None]) -> None:
 
 
 def move(folder: Path, run_id: str, uri: str) -> None:
-    """From now on the journal goes to another address, from its beginning."""
+    """Redirects a journal to another address, to which it is delivered from its beginning."""
     destination = destination_of(folder, run_id)
     if destination is None or destination.backend == "local":
         why = "it has no journal" if destination is None else "it is tracked by local files, which have no address"
@@ -110,7 +110,7 @@ def move(folder: Path, run_id: str, uri: str) -> None:
 
 
 def forget(folder: Path, run_id: str) -> int:
-    """Deletes the journal of a run that was removed; gives the bytes that are free. The tracker keeps what it has."""
+    """Deletes the journal of a run that was removed; returns the bytes freed. The tracker keeps what it has."""
     # The lock is the last: until then the turn is ours.
     paths = [journal_path(folder, run_id), folder / f"{run_id}.state.json", lock_path(folder, run_id)]
     if not any(path.exists() for path in paths):

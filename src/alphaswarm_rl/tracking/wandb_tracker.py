@@ -98,7 +98,7 @@ class WandbTracker(Tracker):
         self._log(self._artefacts[artefact], name, "model", tags)
 
     def end(self, status: str, time: int) -> None:
-        """Ends it as it ended."""
+        """Closes the run with the status that it ended with."""
         self._exit_code = 0 if status == "completed" else 1
 
     def close(self) -> None:

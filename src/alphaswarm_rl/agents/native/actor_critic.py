@@ -66,7 +66,7 @@ class LossSettings:
 
 @dataclass(kw_only=True)
 class Decisions:
-    """What networks saw, did and said, in NumPy or torch arrays: of n transitions, or of the steps of a rollout.
+    """What was seen and done, and the values and log-probabilities of it, of n transitions or the steps of a rollout.
 
     Attributes:
         observations: As the networks see them, (n, inputs).

@@ -1,5 +1,10 @@
 """PPO in any batched environment of NumPy arrays: collecting, minibatches and prediction.
 
+Of N environments T = `n_steps` steps are collected into a `Rollout`, time first: observations (T, N, F), flattened to F
+numbers, actions (T, N, K), and rewards, values, log-probabilities and both end flags (T, N). Then advantages are
+estimated over time, and the T * N transitions are learnt from in shuffled minibatches (B, ...). Networks that remember
+have a memory (N, M); they learn from whole sequences of some environments instead, (T, n, F).
+
 The state is whole after every vector step: a rollout that is not full is part of it. So a run goes on bit for bit from
 wherever it was stopped, provided that the environment can too; elsewhere episodes begin anew.
 """

@@ -1,4 +1,4 @@
-"""What lies between the matrix products of a small actor-critic: drawing actions, the PPO loss by hand, Adam.
+"""Compiled kernels of a small actor-critic, all but its matrix products: drawing actions, the PPO loss, Adam.
 
 The idea: on a CPU a small network is all overhead, so everything that is not a matrix product is one loop over the
 batch. Rows are transitions, n of them. A discrete head has `sizes[c]` logits for component c, all components side by

@@ -1,4 +1,4 @@
-"""What every Stable-Baselines3 algorithm takes, and the parameters of ARS, which takes least."""
+"""Parameters that every Stable-Baselines3 algorithm has, and those of ARS, which has few others."""
 
 from __future__ import annotations
 

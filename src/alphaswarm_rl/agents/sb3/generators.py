@@ -1,4 +1,4 @@
-"""The global random generators, kept apart.
+"""Streams of the global random generators: training and predictions draw from separate ones.
 
 Stable-Baselines3 seeds and draws from the global generators of Python, NumPy and torch. A `Stream` is a private run of
 them: inside its scope they continue where the stream left off, outside they are as if nobody had drawn.
@@ -38,7 +38,7 @@ class Generators:
         )
 
     def restore(self, device: torch.device) -> None:
-        """Puts them back."""
+        """Sets the global generators to this state."""
         if self.python is not None:
             random.setstate(self.python)
         if self.numpy is not None:

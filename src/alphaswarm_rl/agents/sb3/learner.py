@@ -1,4 +1,14 @@
-"""The learner around a Stable-Baselines3 model: training, prediction, state."""
+"""The learner around a Stable-Baselines3 model: training, prediction, state.
+
+Stable-Baselines3 owns the training loop: it steps the environment, fills its rollout or replay buffer and updates its
+networks. `SB3Learner` gives it the runtime's environment as a `VecEnv` and one callback, `HooksCallback`, which asks
+for a halt at every vector step and reports the boundaries between two rollouts, where the state is whole.
+
+    observation (n, ...) -> predict -> actions (n, ...), memory of recurrent agents
+    state: arrays `tensors/...`, `generators/...`, `replay/...`, and JSON with counters, optimisers and episodes
+
+Nothing of it is pickled: `state.py` turns a model's modules, optimisers and buffers into arrays and plain data.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +62,7 @@ class _Mark:
 
 
 class SB3Learner:
-    """A Stable-Baselines3 model that trains under the runtime's hooks and says its whole state.
+    """A Stable-Baselines3 model that trains under the runtime's hooks and can be saved and restored.
 
     An environment that the agent does not fit is an error.
 
@@ -267,7 +277,7 @@ class HooksCallback(BaseCallback):
         self.report()
 
     def report(self) -> None:
-        """Tells of a whole state, unless nothing happened since the last one."""
+        """Reports a boundary, unless nothing was trained since the last one."""
         if self.model.num_timesteps != self._whole_at:
             self._whole_at = self.model.num_timesteps
             self._mark()

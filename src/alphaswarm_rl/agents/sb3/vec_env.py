@@ -51,7 +51,7 @@ class SpacesVecEnv(VecEnv):
     reset = step_async = step_wait = set_attr = env_method = _refuse
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: there is nothing to close."""
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """None, once per environment."""

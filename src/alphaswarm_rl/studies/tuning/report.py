@@ -1,4 +1,4 @@
-"""What a study found, with what must be said beside it."""
+"""The report of a study: its trials, the best of them, and how far that may be believed."""
 
 from __future__ import annotations
 
