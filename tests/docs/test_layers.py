@@ -10,9 +10,19 @@ def rooms(text):
     return [set(re.findall(r"\w+", layer)) for layer in text]
 
 
-def layers():
+def contract():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    return rooms(next(contract["layers"] for contract in contracts if contract["name"] == "Layers"))
+    return next(contract["layers"] for contract in contracts if contract["name"] == "Layers")
+
+
+def layers():
+    return rooms(contract())
+
+
+def acquainted():
+    """Rooms of one layer that may import each other: the contract has a colon between them, a bar between others."""
+    assert not any("|" in layer and ":" in layer for layer in contract())
+    return set().union(*rooms(layer for layer in contract() if ":" in layer))
 
 
 def test_agents_md_lists_the_layers_in_order():
@@ -21,10 +31,19 @@ def test_agents_md_lists_the_layers_in_order():
     assert rooms(listed.split(">")) == layers()
 
 
-def test_the_overview_lists_every_room_in_the_order_of_its_layer():
+def test_agents_md_says_which_rooms_of_a_layer_may_import_each_other():
+    text = " ".join((ROOT / "AGENTS.md").read_text().split())
+    (sentence,) = re.findall(r"do not import each other; (.*?) may\.", text)
+    assert set(re.findall(r"`(\w+)`", sentence)) == acquainted()
+
+
+def test_the_overview_has_one_row_per_layer_in_their_order():
     rows = [line for line in (DOCS / "overview.md").read_text().splitlines() if line.startswith("| `")]
-    order = {room: index for index, layer in enumerate(layers()) for room in layer}
-    listed = [re.findall(r"`(\w+)(?:/|\.py)`", row.split(" | ")[0]) for row in rows if "`configs/`" not in row]
-    assert {room for row in listed for room in row} == set(order)
-    positions = [order[room] for row in listed for room in row]
-    assert positions == sorted(positions)
+    listed = [set(re.findall(r"`(\w+)(?:/|\.py)`", row.split(" | ")[0])) for row in rows]
+    assert [row for row in listed if row] == layers()
+
+
+def test_the_overview_says_which_rooms_of_a_row_may_import_each_other():
+    text = " ".join((DOCS / "overview.md").read_text().split())
+    (sentence,) = re.findall(r"Rooms of one row do not import each other, but for (.*?), which may\.", text)
+    assert set(re.findall(r"`(\w+)(?:/|\.py)`", sentence)) == acquainted()

@@ -33,12 +33,14 @@ class Slot:
         kind: Kind of the components that fill it.
         pieces: The small components that what fills it consists of.
         several: Whether it takes several components.
+        judges: Whether it decides what a reward means; other slots decide what a policy sees and does.
     """
 
     name: str
     kind: str
     pieces: Callable[[Any], Iterable[SmallComponent]]
     several: bool = False
+    judges: bool = False
 
     def references(self, value: object) -> tuple[ComponentRef, ...]:
         """The references that `value` means: one reference, or a sequence of them where the slot takes several."""
@@ -53,10 +55,10 @@ class Slot:
 
 #: The slots that a spec fills.
 PARTS = (
-    Slot("reward", "reward", lambda reward: [named.term for named in reward.terms()]),
+    Slot("reward", "reward", lambda reward: [named.term for named in reward.terms()], judges=True),
     Slot("observation", "observation", lambda observation: observation.builders()),
     Slot("action", "action", lambda action: (action,)),
-    Slot("terminations", "termination", tuple, several=True),
+    Slot("terminations", "termination", tuple, several=True, judges=True),
 )
 #: The slot that a trading environment fills by its own parameter.
 PORTFOLIO = Slot("portfolio", "portfolio_stage", tuple, several=True)

@@ -49,7 +49,8 @@ class LoadedCheckpoint:
         spec: The spec whose training wrote it, as plain data.
         seed: The run's seed.
         states: The state of the learner and of everything else that learns or goes on, by name.
-        policy: What answering needs (`policy_plan.PolicyPlan` as JSON); None in schema 1.
+        policy: What answering needs (`policy_plan.PolicyPlan` as JSON); None in schema 1, and where a space
+            has no JSON form.
     """
 
     checkpoint: Checkpoint

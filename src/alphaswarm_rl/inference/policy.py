@@ -1,8 +1,8 @@
 """A checkpoint's policy, ready to answer.
 
-A checkpoint of schema 2 holds all that answering needs: neither an environment is built nor data read. One of schema 1
-does not say which spaces it is of, and a rule that looks at the market needs one: there the environment is built, and
-never stepped.
+A checkpoint of schema 2 holds all that answering needs: neither an environment is built nor data read. One of schema 1,
+or with a space that has no JSON form, does not say which spaces it is of, and a rule that looks at the market needs an
+environment: there it is built, and never stepped.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from alphaswarm_rl.core.errors import CheckpointError, EnvError, SpecError
 from alphaswarm_rl.core.hashing import canonical_json, plain_fields, sha256_text
 from alphaswarm_rl.core.model import FrozenModel, explain
 from alphaswarm_rl.core.refs import reference
+from alphaswarm_rl.core.slots import DATA_PIPELINE, PARTS
 from alphaswarm_rl.core.types import AnySpace, JsonMapping, JsonObject
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import raw_env
@@ -47,7 +48,7 @@ else:
     ]
 
 #: The parts of a spec that decide what a reward means.
-_REWARD_PARTS = ("env", "reward", "terminations", "data_pipeline")
+_REWARD_PARTS = ("env", *(slot.name for slot in PARTS if slot.judges), DATA_PIPELINE)
 
 
 class _Plan(FrozenModel):

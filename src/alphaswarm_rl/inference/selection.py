@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, RunError
+from alphaswarm_rl.core.slots import PARTS
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.runs import PRUNED, RESUMABLE
@@ -17,7 +18,7 @@ from alphaswarm_rl.spec import RLExperimentSpec
 Verb = Literal["resume", "evaluate", "replay"]
 
 #: The parts of a spec that a policy depends on.
-_POLICY_FIELDS = ("env", "obs", "observation", "action", "agent")
+_POLICY_FIELDS = ("env", "obs", *(slot.name for slot in PARTS if not slot.judges), "agent")
 
 
 @dataclass(frozen=True)

@@ -162,11 +162,7 @@ class HostPpoLearner(PpoLearner):
         found = self._estimate(rollout, length, rollout.values[:length].astype(np.float64), last_values)
         flat = rollout.observations[:length].reshape(-1, self._width)
         whole = rollout.transitions(length, self._scaled(flat).reshape(rollout.observations[:length].shape), found)
-        whole = replace(
-            whole,
-            advantages=whole.advantages.astype(np.float32),
-            returns=whole.returns.astype(np.float32),
-        )
+        whole = replace(whole, advantages=whole.advantages.astype(np.float32), returns=whole.returns.astype(np.float32))
         batches = self._batches(whole)
         if rollout.memory is not None and rollout.starts is not None:
             batches = self._sequences(whole, rollout.memory, rollout.starts[:length])
