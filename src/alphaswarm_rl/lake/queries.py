@@ -1,17 +1,20 @@
 """Questions in SQL about recorded steps, and their answers as plain data.
 
-A statement of a user's may only read: DuckDB says what kind of statement it is before anything runs. Values that JSON
-has no word for (decimals, dates, bytes) become the nearest that it has.
+A statement of a user's may only read, and only the views. DuckDB's own parser says what kind of statement it is before
+anything runs; then the engine opens no file but the tables', loads no extension and keeps its configuration, so that
+nothing rests on the parser alone. Values that JSON has no word for (decimals, dates, bytes) become the nearest that it
+has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -19,7 +22,7 @@ import duckdb
 from alphaswarm_rl.core.errors import DataError, LakeError
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.export import ORDER
-from alphaswarm_rl.lake.views import create_run_views, ensure_duckdb_views, quoted, register_run_views
+from alphaswarm_rl.lake.views import create_run_views, ensure_duckdb_views, quoted, register_run_views, text
 
 if TYPE_CHECKING:
     from alphaswarm_rl.lake.tables import Kind
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 _RUN_VIEW = re.compile(
     r"\brl_(?:trajectories|equity_curves|action_logs|reward_decomposition)_run_([0-9a-f]{12})\b", re.IGNORECASE
 )
-_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?", re.IGNORECASE)
 _VIEWS = (
     "Views: rl_trajectories, rl_equity_curves, rl_action_logs, rl_reward_decomposition; of one run "
     'rl_<kind>_run_<first 12 digits of its id>; of one spec alphaswarm_silver_rl_<kind>."<spec hash>". '
@@ -70,10 +72,11 @@ def query(settings: Settings, statement: str, limit: int, run_ids: Callable[[lis
     with _connection() as connection:
         try:
             _refuse_writing(connection, statement)
-            ensure_duckdb_views(connection, settings)
+            folders = ensure_duckdb_views(connection, settings)
             beginnings = sorted({digits.lower() for digits in _RUN_VIEW.findall(statement)})
             for run_id in run_ids([f"{digits[:8]}-{digits[8:]}" for digits in beginnings]):
                 register_run_views(run_id, connection, settings)
+            _lock(connection, folders)
             return _fetch(connection, statement, limit)
         except duckdb.IOException as error:
             reason = _first_line(error).rstrip(". ")
@@ -122,27 +125,48 @@ def summary_of_run(settings: Settings, run_id: str) -> tuple[int, tuple[float, s
 
 @contextmanager
 def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    # No extension is ever fetched or loaded.
-    with duckdb.connect(
-        config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    ) as connection:
+    # No extension is ever fetched or loaded, and no variable of ours is a table.
+    config = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "python_enable_replacements": False,
+    }
+    with duckdb.connect(config=config) as connection:
         yield connection
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, folders: Iterable[str]) -> None:
+    """From here on the connection opens files of these folders alone, and nothing can change that."""
+    allowed = ", ".join(text(folder) for folder in sorted(folders))
+    connection.execute(f"SET allowed_directories = [{allowed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def _refuse_writing(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
     kinds = _statement_kinds(connection, statement)
     if kinds == ["EXPLAIN"]:
-        # EXPLAIN ANALYZE runs what it explains.
-        try:
-            kinds = _statement_kinds(connection, _EXPLAIN.sub("", statement, count=1))
-        except duckdb.ParserException:
-            kinds = ["UNKNOWN"]
+        kinds = _explained_kinds(connection, statement)  # EXPLAIN ANALYZE runs what it explains
     if kinds == ["MULTI"]:
         why = "a PIVOT without values takes several statements"
         raise DataError("the SQL statement", why, "Name its values: PIVOT ... ON column IN (...).")
     if kinds != ["SELECT"]:
         why = "rl sql only reads" if len(kinds) == 1 else f"rl sql takes one statement, not {len(kinds)}"
         raise DataError("the SQL statement", why, f"Give one SELECT. {_VIEWS}")
+
+
+def _explained_kinds(connection: duckdb.DuckDBPyConnection, statement: str) -> list[str]:
+    """Which statements an EXPLAIN explains: what follows it, its ANALYZE or its options in brackets."""
+    places = [place for place, kind in duckdb.tokenize(statement) if kind != duckdb.token_type.comment]
+    words = [statement[place:end].strip().lower() for place, end in pairwise([*places, len(statement)])]
+    first = 2 if words[1].startswith("analy") else 1
+    closing = words.index(")", first) + 1 if words[first] == "(" and ")" in words else first
+    for begin in (first, closing):
+        try:
+            return _statement_kinds(connection, statement[places[begin] :] if begin < len(places) else "")
+        except duckdb.ParserException:
+            continue
+    return ["UNKNOWN"]
 
 
 def _statement_kinds(connection: duckdb.DuckDBPyConnection, statements: str) -> list[str]:

@@ -53,19 +53,21 @@ class _File:
     filesystem: Any = None
 
 
-def ensure_duckdb_views(connection: DuckDBPyConnection, settings: Settings | None = None) -> None:
+def ensure_duckdb_views(connection: DuckDBPyConnection, settings: Settings | None = None) -> set[str]:
     """Makes the views over all runs, and one per kind and spec; replaces those of an earlier call.
 
     Args:
         connection: Where they are made; its time zone becomes UTC.
         settings: Whose tables; None reads the environment and the settings file.
+
+    Returns:
+        The folders of this machine that they read.
     """
     with Lake(_given(settings)) as lake:
         with Ledger.open(lake.settings) as ledger:
             runs_of = ledger.runs_by_spec_hash()
         connection.execute("SET TimeZone = 'UTC'")
-        for kind in KINDS:
-            _create_views(connection, lake, kind, runs_of)
+        return set().union(*(_create_views(connection, lake, kind, runs_of) for kind in KINDS))
 
 
 def register_run_views(
@@ -99,7 +101,7 @@ def create_run_views(
     for kind, name in names.items():
         _refuse_taken(connection, name, run_id)
         connection.execute(_create(connection, kind, quoted(name), _planned(lake, kind, run_id)))
-        connection.execute(f"COMMENT ON VIEW {quoted(name)} IS {_text(run_id)}")
+        connection.execute(f"COMMENT ON VIEW {quoted(name)} IS {text(run_id)}")
     return names
 
 
@@ -122,7 +124,7 @@ def _given(settings: Settings | None) -> Settings:
     return load_settings({}, os.environ) if settings is None else settings
 
 
-def _create_views(connection: DuckDBPyConnection, lake: Lake, kind: Kind, runs_of: dict[str, list[str]]) -> None:
+def _create_views(connection: DuckDBPyConnection, lake: Lake, kind: Kind, runs_of: dict[str, list[str]]) -> set[str]:
     files = _planned(lake, kind)
     of_run: dict[str, list[_File]] = defaultdict(list)
     for file in files:
@@ -136,13 +138,14 @@ def _create_views(connection: DuckDBPyConnection, lake: Lake, kind: Kind, runs_o
         # Only its own runs' files, so that no other's is ever opened.
         own = [file for run_id in run_ids for file in of_run.get(run_id, ())]
         name = f"{quoted(schema)}.{quoted(spec_hash)}"
-        statements.append(_create(connection, kind, name, own, f" WHERE spec_hash = {_text(spec_hash)}"))
+        statements.append(_create(connection, kind, name, own, f" WHERE spec_hash = {text(spec_hash)}"))
     existing = connection.execute(
-        f"SELECT table_name FROM information_schema.tables WHERE table_schema = {_text(schema)}"  # noqa: S608
+        f"SELECT table_name FROM information_schema.tables WHERE table_schema = {text(schema)}"  # noqa: S608
     ).fetchall()
     stale = [name for (name,) in existing if name not in runs_of]
     statements += [f"DROP VIEW IF EXISTS {quoted(schema)}.{quoted(name)}" for name in stale]
     connection.execute(";\n".join(statements))
+    return {file.path.rpartition("/run_id=")[0] for file in files if file.filesystem is None}
 
 
 def _planned(lake: Lake, kind: Kind, run_id: str | None = None) -> list[_File]:
@@ -192,12 +195,12 @@ def _read_local(kind: Kind, files: Iterable[_File], *, run_from_path: bool) -> s
     as null there.
     With the run taken from the path, a condition on `run_id` decides which files are opened at all.
     """
-    paths = ", ".join(_text(re.sub(r"([*?\[])", r"[\1]", file.path)) for file in files)
+    paths = ", ".join(text(re.sub(r"([*?\[])", r"[\1]", file.path)) for file in files)
     columns = ", ".join(
-        f"{_text(name)}: {{name: {_text(name)}, type: {_text(_type(type_))}, default_value: NULL}}"
+        f"{text(name)}: {{name: {text(name)}, type: {text(_type(type_))}, default_value: NULL}}"
         for name, type_ in COLUMNS[kind]
     )
-    run = f"regexp_extract(filename, {_text(_RUN_FOLDER)}, 1) AS run_id"
+    run = f"regexp_extract(filename, {text(_RUN_FOLDER)}, 1) AS run_id"
     selected = _columns(kind).replace(quoted("run_id"), run, 1) if run_from_path else _columns(kind)
     return f"SELECT {selected} FROM read_parquet([{paths}], schema = MAP {{{columns}}}, filename = {run_from_path})"  # noqa: S608
 
@@ -216,7 +219,7 @@ def _dataset(kind: Kind, files: Iterable[_File]) -> Any:
 
 def _refuse_taken(connection: DuckDBPyConnection, name: str, run_id: str) -> None:
     here = "database_name = current_database() AND schema_name = current_schema()"
-    query = f"SELECT comment FROM duckdb_views() WHERE view_name = {_text(name)} AND {here}"  # noqa: S608
+    query = f"SELECT comment FROM duckdb_views() WHERE view_name = {text(name)} AND {here}"  # noqa: S608
     for (owner,) in connection.execute(query).fetchall():
         if owner != run_id:
             raise LakeError(
@@ -234,5 +237,6 @@ def _type(type_: pa.DataType) -> str:
     return f"{_TYPES[type_.value_type]}[]" if pa.types.is_list(type_) else _TYPES[type_]
 
 
-def _text(value: str) -> str:
+def text(value: str) -> str:
+    """A text as SQL has it."""
     return "'" + value.replace("'", "''") + "'"
