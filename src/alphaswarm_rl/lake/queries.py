@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -131,7 +132,11 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
         "autoload_known_extensions": False,
         "python_enable_replacements": False,
     }
-    with duckdb.connect(config=config) as connection:
+    # What does not fit into memory goes to a folder of the connection's own, which it may open whatever is locked.
+    with (
+        TemporaryDirectory(prefix="alphaswarm-sql-") as folder,
+        duckdb.connect(config={**config, "temp_directory": folder}) as connection,
+    ):
         yield connection
 
 
