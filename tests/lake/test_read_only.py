@@ -156,6 +156,13 @@ def test_a_table_whose_files_lie_elsewhere_can_still_be_read(lake, ledger, setti
     assert query(moved, "SELECT count(*) FROM rl_trajectories", 10, lambda beginnings: beginnings).rows == [[3]]
 
 
+def test_tables_on_s3_are_answered_from(s3_lake, tmp_path):
+    spool(s3_lake, RUN)
+    deliver_all(s3_lake, lambda segments: None)
+    ask = "SELECT count(*) FROM rl_trajectories"
+    assert query(s3_lake.settings, ask, 10, lambda beginnings: beginnings).rows == [[3]]
+
+
 def test_the_engine_alone_would_refuse(tmp_path):
     """Without the parser's judgement: what `_lock` leaves open."""
     from alphaswarm_rl.lake.queries import _connection, _lock
