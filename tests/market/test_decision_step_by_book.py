@@ -167,6 +167,22 @@ def test_an_asset_that_ends_is_closed_at_its_last_close_after_the_fill_of_that_b
     assert accounts.number("turnover") == 0.0
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("column", "number", "cash", "held"),
+    [("dividends", 0.5, 1000 - 1.01 * 40 + 4 * 0.5, 4.0), ("splits", 2.0, 1000 - 1.01 * 40, 8.0)],
+)
+def test_either_corporate_action_comes_alone(column, number, cash, held, backend):
+    """Four units at 10; in the next bar they get half a dividend each, or become eight."""
+    nothing = 1.0 if column == "splits" else 0.0
+    panel = panel_of(np.full((4, 1), 10.0), **{column: [[nothing], [nothing], [number], [nothing]]})
+    accounts = Accounts(backend, panel, Scripted(Trade("shares"), np.full(4, np.nan)), "next_close", ONE_PERCENT)
+    accounts.step([[4.0]])
+    accounts.step([[0.0]])
+    assert accounts.number("cash") == pytest.approx(cash)
+    assert accounts.number("positions") == [held]
+
+
 class TraderThatMarksAtOnce(kernels_torch.TorchTrader):
     """What the GPU's trader does: it marks with the fill where it is given marks."""
 

@@ -20,7 +20,7 @@ class Looks(ObservationBuilder):
     """How often it looked in the episode, and the cash that it saw on the way."""
 
     def __init__(self):
-        pass
+        self.rows_that_matter = []
 
     def init(self, n, xp):
         return {"looks": xp.zeros(n, dtype=xp.int64), "seen": xp.zeros((n, 2), dtype=xp.float64)}
@@ -29,6 +29,7 @@ class Looks(ObservationBuilder):
         return ("looks", "cash before")
 
     def step(self, view, state, out):
+        self.rows_that_matter.append(getattr(view.market.backend, "only", None))
         out[:, 0] = state["looks"] + 1
         out[:, 1] = state["seen"][:, 0]
         state["looks"][...] = state["looks"] + 1
@@ -39,12 +40,13 @@ class Cash(ObservationBuilder):
     """The cash, without any memory."""
 
     def __init__(self):
-        pass
+        self.rows_that_matter = []
 
     def names(self, panel):
         return ("cash",)
 
     def step(self, view, state, out):
+        self.rows_that_matter.append(getattr(view.market.backend, "only", None))
         out[:, 0] = view.cash
 
 
@@ -89,3 +91,16 @@ def test_in_torch_an_end_is_seen_before_the_reset_and_the_next_episode_after_it(
         # What is remembered is that of the episodes that go on, and one look of those that began.
         assert observer.observe(after).tolist() == [[2, 50, 50], [3, 210, 210], [2, 50, 50]]
         assert begun.parts[0].own["looks"].tolist() == [0]
+
+
+def test_in_torch_only_builders_that_remember_look_at_the_ends_of_all_accounts(market):
+    with float64_by_default():
+        tables, builders = market(TorchBackend("cpu")), (Looks(), Cash())
+        begun, observer = Observer(builders, tables, 1), Observer(builders, tables, 3)
+        view, ended = accounts(tables, CASH), torch.tensor([True, False, True])
+        out, final = torch.zeros((3, 3)), torch.zeros((3, 3))
+        observer.observe_ends(begun, view, view, ended, out, final)
+    remembers, forgets = (builder.rows_that_matter for builder in builders)
+    assert remembers == [None, None]
+    assert forgets[0] is ended
+    assert forgets[1] is None
