@@ -3,7 +3,7 @@
 import csv
 import json
 
-from alphaswarm_rl.operations.run_summary import PORTFOLIO_METRICS
+from alphaswarm_rl.core.wording import PORTFOLIO_METRICS
 from alphaswarm_rl.spec import RLExperimentSpec
 
 

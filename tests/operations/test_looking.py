@@ -146,7 +146,7 @@ def test_a_look_at_a_database_makes_none(settings):
     assert (found.state, found.usable) == ("empty", True)
     assert not settings.home.exists()
     done = upgrade_database(settings)
-    assert (done.before.revision, done.revision) == (None, found.head)
+    assert (done.before, done.revision) == (None, found.head)
     assert database_status(settings).state == "current"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, pipeline_findings, undeclared
 from alphaswarm_rl.core.contracts import EnvRequest, TableReader
 from alphaswarm_rl.core.errors import SpecError
-from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.envs.trading_env import TradingEnv
 from alphaswarm_rl.inference.builder import Builder
@@ -37,10 +37,6 @@ class Report:
     def clean(self) -> bool:
         """Whether nothing looks ahead that does not say so."""
         return not undeclared(self.findings)
-
-    def as_dict(self) -> JsonObject:
-        """The report as JSON."""
-        return {**vars(self), "clean": self.clean}
 
 
 def audit_spec(

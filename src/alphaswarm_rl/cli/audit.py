@@ -33,7 +33,8 @@ def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
     """
     from alphaswarm_rl.operations.audit import AuditLookahead, audit_lookahead
 
-    report = audit_lookahead(session.settings, AuditLookahead(spec_or_run, seed))
+    result = audit_lookahead(session.settings, AuditLookahead(spec_or_run, seed))
+    report = result.report
     cut = report.bars < report.window_bars
     extent = f"{report.bars} of {report.window_bars} bars: episodes end there" if cut else f"{report.bars} bars"
     lines = [f"looked at {extent}", f"{len(report.checked)} components: {', '.join(report.checked)}"]
@@ -43,7 +44,7 @@ def lookahead(session: Session, spec_or_run: str, seed: int) -> None:
             for row in report.findings
         ]
         lines += columns(("KIND", "COMPONENT", "FIRST COLUMN", "BAR", "HOW", ""), rows)
-    lines.append("nothing looks ahead" if report.clean else "something looks ahead and does not say so")
-    session.answer(report, lines)
-    if not report.clean:
+    lines.append("nothing looks ahead" if result.clean else "something looks ahead and does not say so")
+    session.answer(result, lines)
+    if not result.clean:
         raise click.exceptions.Exit(BROKEN)

@@ -28,9 +28,10 @@ def list_components(session: Session, kind: str | None) -> None:
     """
     from alphaswarm_rl.operations.components import ListComponents, list_components
 
-    rows = list_components(session.settings, ListComponents(kind, mirrored=not session.plugins)).components
+    result = list_components(session.settings, ListComponents(kind, mirrored=not session.plugins))
+    rows = result.components
     table = columns(("KIND", "ALIAS", "DESCRIPTION"), [(row.rl_kind, row.alias, row.description) for row in rows])
-    session.answer(rows, table if rows else [f"no component of kind {kind!r} is installed"])
+    session.answer(result, table if rows else [f"no component of kind {kind!r} is installed"])
 
 
 @verb("components.show", group=components)

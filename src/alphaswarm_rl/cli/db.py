@@ -17,22 +17,16 @@ def db() -> None:
 
 @verb("db.upgrade", group=db)
 def upgrade(session: Session) -> None:
-    """Bring the database to the newest revision.
-
-    Args:
-        session: This call.
-    """
+    """Bring the database to the newest revision, and the model registry with it where there is one."""
     from alphaswarm_rl.operations.db import upgrade_database
 
     result = upgrade_database(session.settings)
-    before = result.before
-    document = {"url": before.url, "from": before.revision, "revision": result.revision, "head": before.head}
-    session.answer(document, pairs(document))
+    session.answer(result, pairs(result))
 
 
 @verb("db.status", group=db)
 def status(session: Session) -> None:
-    """Show the database's revision and the one this version needs.
+    """Show the revisions of the database and the model registry, and those this version needs.
 
     Args:
         session: This call.
@@ -40,6 +34,6 @@ def status(session: Session) -> None:
     from alphaswarm_rl.operations.db import database_status
 
     result = database_status(session.settings)
-    session.answer(result, pairs(vars(result)))
+    session.answer(result, pairs(result))
     if not result.usable:
         raise click.exceptions.Exit(BROKEN)

@@ -41,7 +41,7 @@ def _lines(found: DemoResult) -> list[str]:
         worst = f"; the deepest drawdown of the evaluation was {depth:.1%} on {date}"
     return [
         *_table(f"20 US stocks, {found.window}, after costs", found.contest),
-        _verdict(found.contest),
+        f"{found.verdict}\n",
         *_table("The trained policy, from its checkpoint", found.replays),
         f"The evaluation gave the same return as training's own: {found.same_return}.",
         f"Both replays gave the same bytes, under the version that trained: {found.same_bytes}.",
@@ -62,18 +62,6 @@ def _table(title: str, runs: Sequence[JudgedRun]) -> list[str]:
         for run in runs
     ]
     return [f"{title}:", *columns(_HEADING, rows), ""]
-
-
-def _verdict(contest: Sequence[JudgedRun]) -> str:
-    """What the table says about the agent, in words."""
-    sharpe = contest[0].metrics["sharpe"]
-    best = max(contest[1:], key=lambda run: float(run.metrics["sharpe"]))
-    against = f"{best.label} (Sharpe {sharpe:.2f} against {best.metrics['sharpe']:.2f})"
-    if sharpe <= best.metrics["sharpe"]:
-        verdict = f"PPO does not beat {against}: no edge shown."
-    else:
-        verdict = f"PPO is ahead of {against} on one seed and one window, which is no evidence of an edge."
-    return f"{verdict} The stocks are survivors: every long portfolio of them looks good.\n"
 
 
 if __name__ == "__main__":

@@ -33,8 +33,7 @@ def evaluate(session: Session, **chosen: Any) -> None:
     from alphaswarm_rl.operations.evaluate import EvaluateRequest, evaluate
 
     request = EvaluateRequest(**chosen, options=session.flags)
-    result = evaluate(session.settings, request, caller=session.caller)
-    give_run(session, result.run, None if result.model is None else vars(result.model))
+    give_run(session, evaluate(session.settings, request, caller=session.caller))
 
 
 @verb("replay")

@@ -28,17 +28,18 @@ def halt(session: Session, run: str | None, reason: str | None, release: bool, s
         status: Whether it is only looked at.
         log: Whether its audit log is shown.
     """
-    from alphaswarm_rl.operations.halt import EVERYTHING, HaltRequest, halt
+    from alphaswarm_rl.operations.halt import HaltLog, HaltRequest, HaltStatus, halt
 
     found = halt(session.settings, HaltRequest(run, reason, release, status, log))
-    names = {EVERYTHING: "everything"}
-    if log:
-        entries = [(row.at, names.get(row.scope, row.scope), row.action, row.actor, row.reason) for row in found.log]
+    names = {"*": "everything"}
+    if isinstance(found, HaltLog):
+        entries = [
+            (row.at, names.get(row.scope, row.scope), row.action, row.actor, row.reason) for row in found.entries
+        ]
         table = columns(("AT", "SCOPE", "ACTION", "BY", "REASON"), entries)
-        session.answer(found.log, table if entries else ["nothing was ever halted"])
+        session.answer(found, table if entries else ["nothing was ever halted"])
         return
-    rows = [
-        (names.get(row.scope, row.scope), row.engaged, row.set_at, row.set_by, row.reason) for row in found.switches
-    ]
+    switches = found.switches if isinstance(found, HaltStatus) else (found,)
+    rows = [(names.get(row.scope, row.scope), row.engaged, row.set_at, row.set_by, row.reason) for row in switches]
     table = columns(("SCOPE", "HALTED", "SINCE", "BY", "REASON"), rows)
-    session.answer(found.switches if status else found.switches[0], table if rows else ["nothing is halted"])
+    session.answer(found, table if rows else ["nothing is halted"])

@@ -14,7 +14,7 @@ from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.operations.data import size
+from alphaswarm_rl.core.wording import size
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.lake import LakeStatus
@@ -89,9 +89,7 @@ def compact(session: Session, run: tuple[str, ...]) -> None:
 
     result = compact_files(session.settings, NamedRuns(run))
     lines = columns(("RUN", "FILES MERGED"), list(result.runs.items()))
-    session.answer(
-        {"runs": result.runs, "files": result.files}, lines if result.runs else ["there is nothing to merge"]
-    )
+    session.answer(result, lines if result.runs else ["there is nothing to merge"])
 
 
 @verb("lake.expire", group=lake)
@@ -128,9 +126,8 @@ def sweep(session: Session, older_than: timedelta, dry_run: bool) -> None:
     from alphaswarm_rl.operations.lake import SweepFiles, sweep_files
 
     result = sweep_files(session.settings, SweepFiles(older_than, dry_run))
-    did = "would delete" if dry_run else "deleted"
-    lines = [*(result.paths if dry_run else ()), f"{did} {result.files} files, {size(result.bytes)}"]
-    session.answer({"dry_run": dry_run, **vars(result)}, lines)
+    did, swept = "would delete" if dry_run else "deleted", result.swept
+    session.answer(result, [*(swept.paths if dry_run else ()), f"{did} {swept.files} files, {size(swept.bytes)}"])
 
 
 @verb("lake.verify", group=lake)
@@ -154,7 +151,7 @@ def verify(session: Session, run: tuple[str, ...]) -> None:
         [("notice" if f.ok else "wrong", f.run_id, f.table, f.phase, f.check, f.text) for f in result.findings],
     )
     verdict = "all is well" if result.ok else f"{result.wrong} things are wrong"
-    session.answer({"ok": result.ok, "findings": result.findings}, [*(lines if result.findings else []), verdict])
+    session.answer(result, [*(lines if result.findings else []), verdict])
     if not result.ok:
         raise click.exceptions.Exit(BROKEN)
 

@@ -1,4 +1,4 @@
-"""How models, and what has happened to them, look as text and as documents."""
+"""How models, and what has happened to them, look as text."""
 
 from __future__ import annotations
 
@@ -26,11 +26,6 @@ _IN_TABLE = attrgetter(
     "id", "env_id", "algorithm", "total_timesteps", "lower_bound", "mean_reward", "std_reward", "eval_episodes"
 )
 _OF_EVALUATION = attrgetter("at", "source", "episodes", "mean_reward", "std_reward", "lower_bound", "seed")
-
-
-def model_document(model: RegisteredModel) -> dict[str, object]:
-    """A model for JSON, with the short name of its scope."""
-    return {**vars(model.row), "scope": model.scope}
 
 
 def model_table(models: Sequence[RegisteredModel]) -> list[str]:

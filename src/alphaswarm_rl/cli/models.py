@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alphaswarm_rl.cli.lazy import Entry, LazyGroup
-from alphaswarm_rl.cli.model_tables import (
-    archived_table,
-    history_lines,
-    model_document,
-    model_lines,
-    model_table,
-    verdict_lines,
-)
+from alphaswarm_rl.cli.model_tables import archived_table, history_lines, model_lines, model_table, verdict_lines
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import pairs
@@ -78,8 +71,7 @@ def list_models(session: Session, **chosen: Any) -> None:
 
     result = list_models(session.settings, ListModels(**chosen))
     none = f"there is no model registry at {result.missing} yet" if result.missing else "there are no such models"
-    document = [{**model_document(model), "aliases": model.aliases} for model in result.models]
-    session.answer(document, model_table(result.models) if result.models else [none])
+    session.answer(result, model_table(result.models) if result.models else [none])
 
 
 @verb("models.show")
@@ -94,14 +86,8 @@ def show(session: Session, model: int) -> None:
     from alphaswarm_rl.operations.models import NamedModel, show_model
 
     result = show_model(session.settings, NamedModel(model))
-    document = {
-        "model": model_document(result.model),
-        "aliases": result.model.aliases,
-        "evaluation": result.evaluation,
-        "validation": result.validation,
-    }
     verdicts = [] if result.validation is None else ["", *verdict_lines(result.validation)]
-    session.answer(document, [*model_lines(result.model), *verdicts])
+    session.answer(result, [*model_lines(result.model), *verdicts])
 
 
 @verb("models.best")
@@ -119,7 +105,7 @@ def best(session: Session, **chosen: Any) -> None:
     from alphaswarm_rl.operations.models import FindBest, best_model
 
     result = best_model(session.settings, FindBest(**chosen))
-    session.answer(model_document(result), model_lines(result))
+    session.answer(result, model_lines(result))
 
 
 @verb("models.history")
@@ -170,7 +156,7 @@ def add(session: Session, **chosen: Any) -> None:
         "lower_bound": row.lower_bound,
         "validated": row.validated,
     }
-    session.answer(model_document(result), pairs(shown))
+    session.answer(result, pairs(shown))
 
 
 @verb("models.validate")
@@ -303,11 +289,7 @@ def prune(session: Session, dry_run: bool, who: str | None) -> None:
     result = prune_models(session.settings, PruneModels(dry_run, who))
     did = "would archive" if dry_run else "archived"
     files = "" if dry_run else f", deleted {len(result.deleted)} checkpoints"
-    documents = [model_document(model) for model in result.models]
-    session.answer(
-        {"dry_run": dry_run, "models": documents, "deleted": result.deleted},
-        [*archived_table(result.models), f"{did} {len(result.models)} models{files}"],
-    )
+    session.answer(result, [*archived_table(result.models), f"{did} {len(result.models)} models{files}"])
 
 
 def _show_change(session: Session, row: PromotionRow) -> None:

@@ -26,15 +26,14 @@ def options(session: Session, module_path: str | None, nix: bool, markdown: bool
         nix: Whether they are written as Nix.
         markdown: Whether they are written as Markdown.
     """
-    from alphaswarm_rl.operations.options import ListOptions, list_options
+    from alphaswarm_rl.operations.options import ListOptions, OptionText, list_options
 
-    if nix + markdown + session.as_json > 1:
-        raise click.UsageError("give one of --json, --nix and --markdown")
-    form: Literal["nix", "markdown"] | None = "nix" if nix else "markdown" if markdown else None
-    found = list_options(session.load_settings, ListOptions(module_path, form))
-    if found.text is not None:
+    given: dict[Literal["json", "nix", "markdown"], bool] = {"json": session.as_json, "nix": nix, "markdown": markdown}
+    forms = tuple(form for form, is_given in given.items() if is_given)
+    found = list_options(session.load_settings, ListOptions(module_path, forms))
+    if isinstance(found, OptionText):
         session.write(found.text, newline=False)
         return
     titles = [name.upper() for name in found.columns]
     blocks = [[table.title, *(f"  {line}" for line in columns(titles, table.rows)), ""] for table in found.tables]
-    session.answer(found.features, [line for block in blocks for line in block])
+    session.answer(found, [line for block in blocks for line in block])

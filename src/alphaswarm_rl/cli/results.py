@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -12,22 +12,14 @@ from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import pairs
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.operations.run_summary import RunResult
+    from alphaswarm_rl.operations.evaluate import ModelEvaluation, RunResult
 
 
-def give_run(session: Session, result: RunResult, more: Mapping[str, object] | None = None) -> None:
-    """Gives the result of a run; a halted one ends the command with the exit code that says so.
-
-    Args:
-        session: This call.
-        result: The result.
-        more: What else there is to say.
-    """
-    from alphaswarm_rl.operations.run_summary import summarize
-
+def give_run(session: Session, result: RunResult | ModelEvaluation) -> None:
+    """Gives the result of a run; a halted one ends the command with the exit code that says so."""
     for notice in result.notices:
         session.notice(notice)
-    session.answer({**result.as_dict(), **(more or {})}, pairs({**summarize(result), **(more or {})}))
+    session.answer(result, pairs(result.summary))
     if result.status == "halted":
         raise click.exceptions.Exit(HALTED)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.cli.text import SHORT_ID, columns, pairs, shown
-from alphaswarm_rl.operations.run_summary import PORTFOLIO_METRICS, window_text
+from alphaswarm_rl.core.wording import PORTFOLIO_METRICS, window_text
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, RunDetails, RunRow

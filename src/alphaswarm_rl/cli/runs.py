@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,7 @@ from alphaswarm_rl.cli.run_tables import event_line, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
 from alphaswarm_rl.cli.verb import verb
-from alphaswarm_rl.core.errors import OptionError
-from alphaswarm_rl.operations.data import size
+from alphaswarm_rl.core.wording import size
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.run_steps import Steps
@@ -43,8 +42,8 @@ def list_runs(session: Session, **chosen: Any) -> None:
     """
     from alphaswarm_rl.operations.runs import ListRuns, list_runs
 
-    found = list_runs(session.settings, ListRuns(**chosen)).runs
-    session.answer(found, run_table(found) if found else ["there are no such runs"])
+    found = list_runs(session.settings, ListRuns(**chosen))
+    session.answer(found, run_table(found.runs) if found.runs else ["there are no such runs"])
 
 
 @verb("runs.show", group=runs)
@@ -188,10 +187,7 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
     from alphaswarm_rl.operations.run_removal import RemoveRun, remove_run
 
     result = remove_run(session.settings, RemoveRun(run, force), confirm=partial(confirm, yes=yes))
-    session.answer(
-        {"run_id": result.run_id, "removed": True, "freed_bytes": result.freed_bytes},
-        [f"removed run {result.run_id}, {size(result.freed_bytes)} freed; its row stays"],
-    )
+    session.answer(result, [f"removed run {result.run_id}, {size(result.freed_bytes)} freed; its row stays"])
 
 
 @verb("runs.gc", group=runs)
@@ -213,17 +209,12 @@ def gc(session: Session, dry_run: bool, yes: bool) -> None:
     result = collect_garbage(session.settings, CollectGarbage(dry_run), confirm=partial(confirm, yes=yes))
     lines = columns(("FOLDER", "WHY", "SIZE"), [(item.path, item.why, size(item.bytes)) for item in result.folders])
     verdict = f"{'would free' if dry_run else 'freed'} {size(result.bytes)}"
-    document = {"dry_run": dry_run, "bytes": result.bytes, "folders": result.folders}
-    session.answer(document, [*(lines if result.folders else []), verdict])
+    session.answer(result, [*(lines if result.folders else []), verdict])
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Asks whoever is at the terminal; ends the command where the answer is no, or nobody can be asked."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise OptionError("this removal", "nobody can be asked: stdin is not a terminal", "Give --yes.")
-    click.confirm(question, abort=True, err=True)
+def confirm(question: str, *, yes: bool) -> bool:
+    """Asks whoever is at the terminal, and ends the command where the answer is no; False: nobody can be asked."""
+    return yes or (sys.stdin.isatty() and click.confirm(question, abort=True, err=True))
 
 
 def _show_steps(session: Session, result: Steps) -> None:
@@ -231,14 +222,13 @@ def _show_steps(session: Session, result: Steps) -> None:
         session.notice(f"{result.undelivered} segments are not in the tables yet: rl lake commit")
     if result.more:
         session.notice(f"there are more rows than the {len(result.rows)} shown here: --limit")
-    rows = [dict(zip(result.columns, values, strict=True)) for values in result.rows]
-    document = {"run_id": result.run_id, "rows": rows, "more": result.more, "undelivered": result.undelivered}
     none = f"there are no such rows: {result.why_empty}"
-    session.answer(document, [none] if result.why_empty else _step_table(result.columns, result.rows))
+    session.answer(result, [none] if result.why_empty else _step_table(result.columns, result.rows))
 
 
-def _step_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+def _step_table(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[str]:
     """The rows; columns that are null in all of them are left out."""
-    filled = [index for index in range(len(names)) if any(row[index] is not None for row in rows)]
-    titles = [names[index].upper().replace("_", " ") for index in filled]
-    return columns(titles, [[row[index] for index in filled] for row in rows])
+    filled = [name for name in names if any(row[name] is not None for row in rows)]
+    return columns(
+        [name.upper().replace("_", " ") for name in filled], [[row[name] for name in filled] for row in rows]
+    )

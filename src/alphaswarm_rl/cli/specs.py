@@ -40,9 +40,8 @@ def validate(session: Session, paths: tuple[str, ...]) -> None:
     from alphaswarm_rl.operations.specs import ValidateSpecs, validate_specs
 
     result = validate_specs(session.load_settings, ValidateSpecs(paths))
-    known = [{name: value for name, value in vars(item).items() if value is not None} for item in result.specs]
     lines = [_line(item) for item in result.specs]
-    session.answer({"specs": known, "broken": result.broken}, lines or ["there is no YAML file"])
+    session.answer(result, lines or ["there is no YAML file"])
     if not result.passed:
         raise click.exceptions.Exit(WRONG_INPUT)
 
@@ -76,7 +75,7 @@ def show(session: Session, spec_or_run: str) -> None:
     from alphaswarm_rl.operations.specs import NamedSpec, show_spec
 
     result = show_spec(session.load_settings, NamedSpec(spec_or_run))
-    session.answer(result.data, [result.yaml.rstrip("\n")])
+    session.answer(result, [result.yaml.rstrip("\n")])
 
 
 @verb("spec.diff", group=spec)
@@ -92,11 +91,12 @@ def diff(session: Session, left: str, right: str) -> None:
     """
     from alphaswarm_rl.operations.specs import CompareSpecs, compare_specs
 
-    found = compare_specs(session.load_settings, CompareSpecs(left, right)).differences
+    result = compare_specs(session.load_settings, CompareSpecs(left, right))
+    found = result.differences
     table = columns(
         ("FIELD", "LEFT", "RIGHT"), [(item.path, as_json_line(item.left), as_json_line(item.right)) for item in found]
     )
-    session.answer(found, table if found else ["the specs are equal"])
+    session.answer(result, table if found else ["the specs are equal"])
 
 
 @verb("specs.list", group=specs)
@@ -108,12 +108,12 @@ def list_specs(session: Session) -> None:
     """
     from alphaswarm_rl.operations.stored_specs import list_specs
 
-    rows = list_specs(session.settings).specs
+    result = list_specs(session.settings)
     table = columns(
         ("SLUG", "NAME", "KIND", "VERSION", "UPDATED", "DESCRIPTION"),
-        [(row.slug, row.name, row.kind, row.current_version, row.updated_at, row.description) for row in rows],
+        [(row.slug, row.name, row.kind, row.current_version, row.updated_at, row.description) for row in result.specs],
     )
-    session.answer(rows, table if rows else ["there are no specs yet"])
+    session.answer(result, table if result.specs else ["there are no specs yet"])
 
 
 @verb("specs.versions", group=specs)
@@ -127,12 +127,12 @@ def versions(session: Session, slug: str) -> None:
     """
     from alphaswarm_rl.operations.stored_specs import ListVersions, list_versions
 
-    rows = list_versions(session.settings, ListVersions(slug)).versions
+    result = list_versions(session.settings, ListVersions(slug))
     table = columns(
         ("VERSION", "ID", "SPEC HASH", "EXEC HASH", "CREATED"),
-        [(row.version, row.id, row.spec_hash[:12], row.exec_hash[:12], row.created_at) for row in rows],
+        [(row.version, row.id, row.spec_hash[:12], row.exec_hash[:12], row.created_at) for row in result.versions],
     )
-    session.answer(rows, table)
+    session.answer(result, table)
 
 
 def _line(checked: CheckedSpec) -> str:

@@ -36,7 +36,7 @@ def sql(session: Session, statement: str, limit: int) -> None:
     result = run_query(session.settings, Query(statement, limit))
     if result.more:
         session.notice(f"there are more rows than the {limit} shown here: --limit")
-    session.answer({"columns": result.columns, "rows": result.rows}, _lines(result.columns, result.rows))
+    session.answer(result, _lines(result.columns, result.rows))
 
 
 def _lines(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:

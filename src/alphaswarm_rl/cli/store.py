@@ -36,8 +36,7 @@ def status(session: Session, run: tuple[str, ...]) -> None:
         [(j.run_id, state, j.place, j.experiment, j.waiting, len(j.set_aside), why) for j, state, why in rows],
     )
     nothing = "trackers have everything" if result.tracked else "no run is tracked yet"
-    document = [{**vars(item.journal), "status": item.status} for item in result.journals]
-    session.answer(document, lines if result.journals else [nothing])
+    session.answer(result, lines if result.journals else [nothing])
 
 
 @verb("store.sync", group=store)

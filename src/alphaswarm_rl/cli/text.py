@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import cast
 
-from alphaswarm_rl.operations.data import plain
+from alphaswarm_rl.operations.data import Data, plain
 from alphaswarm_rl.operations.events import ArgumentsResolved, Event, Notice, Progress, SpecResolved
 
 #: As many digits of a run's id as tables show.
@@ -30,8 +31,10 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[st
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def pairs(items: Mapping[str, object]) -> list[str]:
+def pairs(items: Mapping[str, object] | Data) -> list[str]:
     """Names and values as lines; null and what is empty are left out."""
+    if isinstance(items, Data):
+        items = cast("Mapping[str, object]", plain(items))
     filled = {name: value for name, value in items.items() if value is not None and value not in ("", [], {}, ())}
     width = max(map(len, filled), default=0)
     return [f"{name.ljust(width)}  {shown(value)}" for name, value in filled.items()]

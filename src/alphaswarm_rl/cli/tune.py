@@ -38,13 +38,13 @@ def tune(session: Session, document: str, trials: int | None, dry_run: bool, wri
     """
     from alphaswarm_rl.operations.tune import StudyPreview, TuneRequest, tune
 
-    request = TuneRequest(document, trials, dry_run, write, session.flags)
+    request = TuneRequest(document, trials, dry_run, write, session.flags, top)
     found = tune(session.load_settings, request, caller=session.caller)
     if isinstance(found, StudyPreview):
         session.answer(found, _preview_lines(found))
         return
     wrote = [] if found.written is None else [f"wrote {found.written}"]
-    session.answer(found, [*_table(found, top), *found.summary, *wrote])
+    session.answer(found, [*_table(found), *found.summary, *wrote])
     if found.halted is not None:
         raise click.exceptions.Exit(HALTED)
     if found.found_nothing:
@@ -58,7 +58,7 @@ def _preview_lines(preview: StudyPreview) -> list[str]:
     return [judged, *columns(("PATH", "TYPE", "VALUES", "FIRST"), rows), "", preview.yaml.rstrip("\n")]
 
 
-def _table(study: StudyResult, top: int) -> list[str]:
+def _table(study: StudyResult) -> list[str]:
     """The best completed trials, one line each; a parameter is named by the last part of its path where clear."""
     last = [path.rpartition(".")[2] for path in study.paths]
     titles = [name if last.count(name) == 1 else path for name, path in zip(last, study.paths, strict=True)]
@@ -69,6 +69,6 @@ def _table(study: StudyResult, top: int) -> list[str]:
             "-" if row.run_id is None else row.run_id[:SHORT_ID],
             *(as_written(row.params[path]) for path in study.paths),
         )
-        for row in study.ranked[:top]
+        for row in study.ranked
     ]
     return columns(("TRIAL", study.metric, "RUN", *titles), rows) if rows else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alphaswarm_rl.audit.spec_lookahead import Report, audit_spec
 from alphaswarm_rl.inference.builder import lake_of
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Data, Index
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.operations.references import spec_of
 from alphaswarm_rl.settings import Settings
@@ -19,11 +19,19 @@ class AuditLookahead(Data):
     """
 
     spec_or_run: str
-    seed: int = 0
+    seed: Index = 0
+
+
+class Audit(Data, merged="report"):
+    """What an audit found, and whether nothing looks ahead that does not say so."""
+
+    report: Report
+    clean: bool
 
 
 @operation("audit.lookahead")
-def audit_lookahead(settings: Settings, request: AuditLookahead) -> Report:
+def audit_lookahead(settings: Settings, request: AuditLookahead) -> Audit:
     """Replaces the future by noise; whatever changes at or before that bar has looked ahead."""
     spec = spec_of(lambda: settings, request.spec_or_run)
-    return audit_spec(spec, root=settings.data.root, lake=lake_of(settings), seed=request.seed)
+    report = audit_spec(spec, root=settings.data.root, lake=lake_of(settings), seed=request.seed)
+    return Audit(report, report.clean)

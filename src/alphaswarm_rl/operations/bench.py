@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
+
+from annotated_types import Gt, Le
 
 from alphaswarm_rl.bench import env_throughput, truth, truth_page
 from alphaswarm_rl.bench.truth_tasks import tasks_named
 from alphaswarm_rl.core.errors import OptionError
-from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.settings import Settings, StoreSettings
@@ -31,9 +33,9 @@ class BenchEnv(Data):
         seconds: CPU time of a turn.
     """
 
-    num_envs: tuple[int, ...] = ()
-    rounds: int = 11
-    seconds: float = 0.2
+    num_envs: tuple[Count, ...] = ()
+    rounds: Count = 11
+    seconds: Annotated[float, Gt(0)] = 0.2
 
 
 class EnvThroughput(Data):
@@ -56,8 +58,8 @@ class BenchTruth(Data):
 
     tasks: tuple[str, ...] = ()
     agents: tuple[str, ...] = ("ppo_inhouse",)
-    seeds: int = 5
-    steps: int | None = None
+    seeds: Count = 5
+    steps: Annotated[Count, Le(5_000_000)] | None = None
     docs: bool = False
 
     @property
@@ -67,7 +69,7 @@ class BenchTruth(Data):
         return " ".join([*words, f"--seeds {self.seeds}", *([] if self.steps is None else [f"--steps {self.steps}"])])
 
 
-class TruthFigures(Data):
+class TruthFigures(Data, apart=("header", "cells", "remarks")):
     """How much of a known optimum agents reach.
 
     Attributes:
@@ -81,10 +83,6 @@ class TruthFigures(Data):
     header: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
     remarks: tuple[str, ...]
-
-    def as_dict(self) -> JsonObject:
-        """The figures alone."""
-        return {"rows": self.rows}
 
 
 @operation("bench.env")

@@ -47,7 +47,7 @@ class ListedComponent(Data):
     category: str
 
 
-class ComponentList(Data):
+class ComponentList(Data, only="components"):
     """Components by kind and alias."""
 
     components: tuple[ListedComponent, ...]

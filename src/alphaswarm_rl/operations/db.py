@@ -1,29 +1,34 @@
-"""The ledger's database: its revision, and bringing it to the newest one.
+"""The ledger's database and the model registry's: their revisions, and bringing them to the newest ones.
 
-A database is `current`, `empty` (it gets its tables on first use), `older` (it must be upgraded) or `newer` than this
-version of the package. Looking at it makes nothing, neither a folder nor a file.
+A database is `current`, `empty` (it gets its tables on first use), `older` (it must be upgraded; a registry is when it
+is opened) or `newer` than this version of the package. Looking at it makes nothing, neither a folder nor a file.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
+from sqlalchemy import inspect
 from sqlalchemy.engine import make_url
 
 from alphaswarm_rl.db.engine import open_engine
 from alphaswarm_rl.db.redaction import redact
-from alphaswarm_rl.db.schema import LEDGER
+from alphaswarm_rl.db.schema import LEDGER, REGISTRY, Schema
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NO_ARGUMENTS, NoArguments, operation
 from alphaswarm_rl.settings import Settings
 
+#: Every registry has this table, also one that was made before there were revisions.
+_MODELS = "models"
 
-class DatabaseState(Data):
-    """Where a database stands.
+
+class SchemaState(Data):
+    """Where the tables of the ledger, or of the registry, stand.
 
     Attributes:
-        url: Its address, without secrets.
-        revision: The revision of its tables; None while it has none.
+        url: The address of their database, without secrets.
+        revision: Their revision; None while there is none.
         head: The revision that this version of the package needs.
         state: current, empty, older or newer.
     """
@@ -31,7 +36,7 @@ class DatabaseState(Data):
     url: str
     revision: str | None
     head: str
-    state: str
+    state: Literal["current", "empty", "older", "newer"]
 
     @property
     def usable(self) -> bool:
@@ -39,17 +44,31 @@ class DatabaseState(Data):
         return self.state in ("current", "empty")
 
 
-class Upgrade(Data):
-    """What an upgrade did: the state before, and the revision that was reached."""
+class DatabaseState(SchemaState):
+    """Where the ledger stands, and the registry; null where there is none yet."""
 
-    before: DatabaseState
+    registry: SchemaState | None
+
+
+class SchemaUpgrade(Data, keys={"before": "from"}):
+    """What an upgrade did: the revision before, the one that was reached, and the newest."""
+
+    url: str
+    before: str | None
     revision: str
+    head: str
+
+
+class Upgrade(SchemaUpgrade):
+    """What an upgrade of the ledger did, and of the registry; null where there is none yet."""
+
+    registry: SchemaUpgrade | None
 
 
 @operation("db.status")
 def database_status(settings: Settings, request: NoArguments = NO_ARGUMENTS) -> DatabaseState:
-    """The database's revision and the one this version needs."""
-    return database_state(settings)
+    """The revisions of the database and of the model registry, and those that this version needs."""
+    return DatabaseState(**vars(database_state(settings)), registry=_registry_state(settings))
 
 
 @operation("db.upgrade", changes=True)
@@ -58,41 +77,49 @@ def upgrade_database(settings: Settings, request: NoArguments = NO_ARGUMENTS) ->
     # Imported here: nobody else who asks for the state needs the models.
     from alphaswarm_rl.models.registry import upgrade_registry
 
-    before = database_state(settings)
+    before, registry = database_state(settings), _registry_state(settings)
     engine = open_engine(settings.database_url)
     try:
         reached = LEDGER.upgrade(engine)
     finally:
         engine.dispose()
-    upgrade_registry(settings)
-    return Upgrade(before, reached)
+    of_models = upgrade_registry(settings)
+    upgraded = None
+    if registry is not None and of_models is not None:
+        upgraded = SchemaUpgrade(registry.url, registry.revision, of_models, registry.head)
+    return Upgrade(before.url, before.revision, reached, before.head, upgraded)
 
 
-def database_state(settings: Settings) -> DatabaseState:
+def database_state(settings: Settings) -> SchemaState:
     """The state of the ledger's database.
 
     Raises:
         LedgerError: The database cannot be opened.
     """
-    revision = _revision(settings)
-    if revision is None:
-        state = "empty"
-    elif revision not in LEDGER.revisions:
-        state = "newer"
-    else:
-        state = "current" if revision == LEDGER.head else "older"
-    return DatabaseState(redact(settings.database_url), revision, LEDGER.head, state)
-
-
-def _revision(settings: Settings) -> str | None:
     # Opening an engine makes the folder, and connecting the file; a look must make neither.
     if settings.ledger.url is None and not settings.home.exists():
-        return None
-    engine = open_engine(settings.database_url)
+        return SchemaState(redact(settings.database_url), None, LEDGER.head, "empty")
+    return _look(settings.database_url, LEDGER)
+
+
+def _registry_state(settings: Settings) -> SchemaState | None:
+    file = settings.registry_file
+    return None if file is not None and not file.exists() else _look(settings.registry_url, REGISTRY)
+
+
+def _look(url: str, schema: Schema) -> SchemaState:
+    engine = open_engine(url)
     try:
-        return None if _is_missing(settings.database_url) else LEDGER.revision(engine)
+        is_missing = _is_missing(url)
+        revision = None if is_missing else schema.revision(engine)
+        has_models = schema is REGISTRY and not is_missing and inspect(engine).has_table(_MODELS)
     finally:
         engine.dispose()
+    if revision is None:
+        return SchemaState(redact(url), None, schema.head, "older" if has_models else "empty")
+    if revision not in schema.revisions:
+        return SchemaState(redact(url), revision, schema.head, "newer")
+    return SchemaState(redact(url), revision, schema.head, "current" if revision == schema.head else "older")
 
 
 def _is_missing(url: str) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.lake.queries import summary_of_run
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.options.resolve import effective_spec
@@ -26,7 +26,7 @@ _REPLAYED = Window("2021-01-01", "2021-04-01")
 class DemoRequest(Data):
     """How long the demo trains: in transitions."""
 
-    timesteps: int = 50_000
+    timesteps: Count = 50_000
 
 
 class JudgedRun(Data):
@@ -44,6 +44,7 @@ class DemoResult(Data):
     Attributes:
         window: The evaluation window.
         contest: The trained agent, then the baselines, on that window.
+        verdict: What that says about the agent, in words.
         replays: The trained policy from its checkpoint: the same window again, then two replays of another.
         same_return: Whether the evaluation gave the same return as training's own.
         same_bytes: Whether both replays gave the same metrics, and all runs are of one version.
@@ -53,6 +54,7 @@ class DemoResult(Data):
 
     window: str
     contest: tuple[JudgedRun, ...]
+    verdict: str
     replays: tuple[JudgedRun, ...]
     same_return: bool
     same_bytes: bool
@@ -73,9 +75,11 @@ def demo(settings: Settings, request: DemoRequest, *, caller: Caller = NOBODY) -
     one, other = (result.metrics for result, _ in replays)
     versions = {result.version_id for result, _ in ((trained, first), again, *replays)}
     steps, worst = summary_of_run(settings, trained.run_id)
+    contest = (first, *(row for _, row in rules))
     return DemoResult(
         window=str(spec.evaluation.window),
-        contest=(first, *(row for _, row in rules)),
+        contest=contest,
+        verdict=_verdict(contest),
         replays=(again[1], *(row for _, row in replays)),
         same_return=again[0].metrics["total_reward"] == trained.metrics["total_reward"],
         same_bytes=one == other and len(versions) == 1,
@@ -88,6 +92,18 @@ def _timed(label: str, run: Callable[[], RunResult]) -> tuple[RunResult, JudgedR
     started = time.perf_counter()
     result = run()
     return result, JudgedRun(label, result.run_id, result.metrics, time.perf_counter() - started)
+
+
+def _verdict(contest: Sequence[JudgedRun]) -> str:
+    """What the table says about the agent, in words."""
+    sharpe = contest[0].metrics["sharpe"]
+    best = max(contest[1:], key=lambda run: float(run.metrics["sharpe"]))
+    against = f"{best.label} (Sharpe {sharpe:.2f} against {best.metrics['sharpe']:.2f})"
+    if sharpe <= best.metrics["sharpe"]:
+        verdict = f"PPO does not beat {against}: no edge shown."
+    else:
+        verdict = f"PPO is ahead of {against} on one seed and one window, which is no evidence of an edge."
+    return f"{verdict} The stocks are survivors: every long portfolio of them looks good."
 
 
 def _baseline(spec: RLExperimentSpec, policy: str) -> RLExperimentSpec:

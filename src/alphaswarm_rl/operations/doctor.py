@@ -16,7 +16,8 @@ from typing import Literal
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.operations.data import Data, size
+from alphaswarm_rl.core.wording import size
+from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.options.settings import SETTINGS_FILE
 from alphaswarm_rl.options.table import OPTIONS

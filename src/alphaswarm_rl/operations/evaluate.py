@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,7 +15,7 @@ from alphaswarm_rl.operations.events import NOBODY, Caller
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_both
 from alphaswarm_rl.operations.references import names_a_run
-from alphaswarm_rl.runtime.result import RunResult
+from alphaswarm_rl.runtime.result import RunResult as RunResult
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import load_spec
 from alphaswarm_rl.spec.sections import IsoDate
@@ -68,8 +68,9 @@ class ReplayRequest(Judging):
     run: str
 
 
-class ModelVerdict(Data):
-    """What the gates said of a model after its new evaluation; null where the run was halted before it knew anything.
+@dataclass(frozen=True, kw_only=True)
+class ModelEvaluation(RunResult):
+    """The run that judged a model, and what its gates said then; null where the run was halted before it knew anything.
 
     Attributes:
         model_id: The model.
@@ -83,20 +84,15 @@ class ModelVerdict(Data):
     profile: str | None = None
     gates_failed: Mapping[str, str] = field(default_factory=dict)
 
-
-class EvaluateResult(Data):
-    """The run that judged, and for a model of the registry what its gates said."""
-
-    run: RunResult
-    model: ModelVerdict | None = None
-
-    def as_dict(self) -> JsonObject:
-        """Both in one document."""
-        return {**self.run.as_dict(), **({} if self.model is None else vars(self.model))}
+    @property
+    def summary(self) -> JsonObject:
+        """What there is to say of the run, and of the model."""
+        own = ("model_id", "validated", "profile", "gates_failed")
+        return {**super().summary, **{name: getattr(self, name) for name in own}}
 
 
 @operation("evaluate", changes=True)
-def evaluate(settings: Settings, request: EvaluateRequest, *, caller: Caller = NOBODY) -> EvaluateResult:
+def evaluate(settings: Settings, request: EvaluateRequest, *, caller: Caller = NOBODY) -> RunResult | ModelEvaluation:
     """Judges a run's policy, a spec's or a model's on the evaluation window."""
     if request.model_id is not None and request.target is None:
         return _evaluate_model(settings, request.model_id, request, caller)
@@ -116,8 +112,7 @@ def evaluate(settings: Settings, request: EvaluateRequest, *, caller: Caller = N
     else:
         runtime = RLRuntime(spec, settings, overrides=overrides.sources)
     arguments = overrides.arguments
-    run = runtime.evaluate(checkpoint=request.checkpoint, window=window, strict=request.strict, **arguments)
-    return EvaluateResult(run)
+    return runtime.evaluate(checkpoint=request.checkpoint, window=window, strict=request.strict, **arguments)
 
 
 @operation("replay", changes=True)
@@ -131,7 +126,7 @@ def replay(settings: Settings, request: ReplayRequest, *, caller: Caller = NOBOD
     return runtime.replay(window, checkpoint=request.checkpoint, strict=request.strict, **overrides.arguments)
 
 
-def _evaluate_model(settings: Settings, model_id: int, judging: Judging, caller: Caller) -> EvaluateResult:
+def _evaluate_model(settings: Settings, model_id: int, judging: Judging, caller: Caller) -> ModelEvaluation:
     if judging.checkpoint is not None:
         raise OptionError("options --model-id and --checkpoint", "each names a policy", "Give one of them.")
     overrides, window = resolve_arguments(judging.options, caller), judging.window
@@ -142,9 +137,15 @@ def _evaluate_model(settings: Settings, model_id: int, judging: Judging, caller:
         model_id, settings, overrides=overrides.sources, window=window, strict=judging.strict, **overrides.arguments
     )
     if validation is None:
-        return EvaluateResult(run, ModelVerdict(model_id))
+        return ModelEvaluation(**vars(run), model_id=model_id)
     failed = {check.gate: check.reason for check in validation.checks if not check.passed}
-    return EvaluateResult(run, ModelVerdict(model_id, validation.passed, validation.profile, failed))
+    return ModelEvaluation(
+        **vars(run),
+        model_id=model_id,
+        validated=validation.passed,
+        profile=validation.profile,
+        gates_failed=failed,
+    )
 
 
 def _date(flag: str, text: str | None) -> str | None:

@@ -6,12 +6,10 @@ import getpass
 import socket
 
 from alphaswarm_rl.ledger import HaltLogRow, HaltRow, Ledger
+from alphaswarm_rl.ledger.halts import EVERYTHING
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import RequestError, operation
 from alphaswarm_rl.settings import Settings
-
-#: The scope that means every run.
-EVERYTHING = "*"
 
 
 class HaltRequest(Data):
@@ -34,21 +32,24 @@ class HaltRequest(Data):
     actor: str | None = None
 
 
-class HaltResult(Data):
-    """The switches, and with `log` every use of them.
+class HaltStatus(Data, only="switches"):
+    """The switches that are engaged now."""
 
-    Attributes:
-        switches: Those that are engaged now; after a change the one that was changed.
-        log: Who halted and released what, and why.
-    """
+    switches: tuple[HaltRow, ...]
 
-    switches: tuple[HaltRow, ...] = ()
-    log: tuple[HaltLogRow, ...] = ()
+
+class HaltLog(Data, only="entries"):
+    """Who halted and released what, and why, from the beginning."""
+
+    entries: tuple[HaltLogRow, ...]
 
 
 @operation("halt", changes=True)
-def halt(settings: Settings, request: HaltRequest) -> HaltResult:
-    """Uses the kill switch: runs stop with a checkpoint, and none starts until the halt is released."""
+def halt(settings: Settings, request: HaltRequest) -> HaltRow | HaltStatus | HaltLog:
+    """Uses the kill switch: runs stop with a checkpoint, and none starts until the halt is released.
+
+    Gives the switch that was changed, or what is looked at.
+    """
     reason = request.reason
     looks, changes = request.status or request.log, request.release or request.run is not None or reason is not None
     if (request.status and request.log) or (looks and changes):
@@ -59,9 +60,9 @@ def halt(settings: Settings, request: HaltRequest) -> HaltResult:
         raise RequestError("Missing option '--reason'")
     with Ledger.open(settings) as ledger:
         if request.log:
-            return HaltResult(log=tuple(ledger.halt_log()))
+            return HaltLog(tuple(ledger.halt_log()))
         if reason is None:
-            return HaltResult(tuple(ledger.halt_status()))
+            return HaltStatus(tuple(ledger.halt_status()))
         change = ledger.release if request.release else ledger.engage
         actor = request.actor or f"{getpass.getuser()}@{socket.gethostname()}"
-        return HaltResult((change(request.run or EVERYTHING, reason, actor),))
+        return change(request.run or EVERYTHING, reason, actor)

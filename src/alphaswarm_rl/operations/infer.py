@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Listener, Notice
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
@@ -53,7 +53,7 @@ class InferRequest(Data):
     watch: bool = False
     scope: str | None = None
     deterministic: bool | None = None
-    episodes: int | None = None
+    episodes: Count | None = None
     env_id: str | None = None
     options: JsonMapping = field(default_factory=dict)
 
@@ -63,15 +63,7 @@ class InferRequest(Data):
         return self.load_best or self.model_id is not None or self.alias is not None
 
 
-class _Document:
-    """An answer as JSON: what has no value is left out."""
-
-    def as_dict(self) -> JsonObject:
-        """The answer as JSON."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-
-class Answered(_Document, Data):
+class Answered(Data, unless_null=("model_id",)):
     """The action for one observation, or one per observation of a batch."""
 
     action: object
@@ -79,7 +71,7 @@ class Answered(_Document, Data):
     checkpoint_sha256: str
 
 
-class PlayedStep(_Document, Data):
+class PlayedStep(Data, unless_null=("model_id",)):
     """One step of an episode that the policy plays."""
 
     episode: int
@@ -91,7 +83,7 @@ class PlayedStep(_Document, Data):
     model_id: int | None = None
 
 
-class Unanswered(_Document, Data):
+class Unanswered(Data):
     """A line that could not be answered: its number, and why."""
 
     line: int

@@ -46,14 +46,10 @@ class Commit(Data):
 
 
 class Compaction(Data):
-    """How many files were merged, by run; runs without any are left out."""
+    """How many files were merged, by run, and of all; runs without any are left out."""
 
     runs: dict[str, int]
-
-    @property
-    def files(self) -> int:
-        """How many of all runs."""
-        return sum(self.runs.values())
+    files: int
 
 
 class ExpireSnapshots(Data):
@@ -75,15 +71,18 @@ class SweepFiles(Data):
     dry_run: bool = False
 
 
+class Sweep(Data, merged="swept"):
+    """What was deleted, or would be."""
+
+    dry_run: bool
+    swept: Swept
+
+
 class Verification(Data):
-    """What a look at the tables found; nothing means that all is well."""
+    """What a look at the tables found, and whether nothing is wrong."""
 
+    ok: bool
     findings: tuple[Finding, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return self.wrong == 0
 
     @property
     def wrong(self) -> int:
@@ -143,9 +142,9 @@ def compact_files(settings: Settings, request: NamedRuns) -> Compaction:
                 why = f"it is {row.status}, and resuming it drops whole files"
                 raise RunError(f"run {row.id}", why, "Compact it once it is completed.")
         if not lake.exists:
-            return Compaction({})
+            return Compaction({}, 0)
         merged = {run_id: compact(lake, run_id) for run_id in [row.id for row in rows] or _runs_over(lake, ledger)}
-    return Compaction({run_id: count for run_id, count in merged.items() if count})
+    return Compaction({run_id: count for run_id, count in merged.items() if count}, sum(merged.values()))
 
 
 @operation("lake.expire", changes=True)
@@ -159,10 +158,10 @@ def expire_snapshots(settings: Settings, request: ExpireSnapshots) -> Expiry:
 
 
 @operation("lake.sweep", changes=True)
-def sweep_files(settings: Settings, request: SweepFiles) -> Swept:
+def sweep_files(settings: Settings, request: SweepFiles) -> Sweep:
     """Deletes files of the warehouse that no snapshot has; what waits in the spool is never touched."""
     with _open(settings) as (lake, _):
-        return sweep(lake, request.older_than, dry_run=request.dry_run)
+        return Sweep(request.dry_run, sweep(lake, request.older_than, dry_run=request.dry_run))
 
 
 @operation("lake.verify")
@@ -170,7 +169,8 @@ def verify_tables(settings: Settings, request: NamedRuns) -> Verification:
     """Compares the tables with the ledger and with each other."""
     with _open(settings) as (lake, ledger):
         run_ids = [ledger.run(reference).id for reference in request.runs]
-        return Verification(tuple(verify(lake, ledger, run_ids or None)))
+        findings = tuple(verify(lake, ledger, run_ids or None))
+    return Verification(all(finding.ok for finding in findings), findings)
 
 
 @operation("lake.export", changes=True)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.models import EvaluationRow as EvaluationRow
 from alphaswarm_rl.models import ModelRegistry, ModelRow
 from alphaswarm_rl.models import PromotionRow as PromotionRow
 from alphaswarm_rl.models import ValidationRow as ValidationRow
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
 
 
-class RegisteredModel(Data):
+class RegisteredModel(Data, merged="row", apart=("aliases",)):
     """A model.
 
     Attributes:
@@ -29,15 +30,19 @@ class RegisteredModel(Data):
     aliases: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, row: ModelRow, aliases: Sequence[str] = ()) -> RegisteredModel:
+    def of(cls, row: ModelRow, aliases: Sequence[str] = ()) -> Self:
         """The model of a row."""
         return cls(row, row.scope.short, tuple(aliases))
 
 
-class ModelList(Data):
+class ListedModel(RegisteredModel, merged="row"):
+    """A model of a list: its document has its aliases too."""
+
+
+class ModelList(Data, only="models"):
     """Models, the best first; `missing` is the file of a registry that is not there yet."""
 
-    models: tuple[RegisteredModel, ...]
+    models: tuple[ListedModel, ...]
     missing: Path | None = None
 
 
@@ -48,9 +53,10 @@ class NamedModel(Data):
 
 
 class ModelDetails(Data):
-    """A model with its newest evaluation and validation."""
+    """A model with its aliases, and its newest evaluation and validation."""
 
     model: RegisteredModel
+    aliases: tuple[str, ...]
     evaluation: EvaluationRow | None
     validation: ValidationRow | None
 
@@ -82,7 +88,7 @@ class ListModels(FindBest):
     """
 
     validated: bool = False
-    top_n: int | None = None
+    top_n: Count | None = None
     min_mean_reward: float | None = None
     archived: bool = False
 
@@ -114,7 +120,7 @@ def list_models(settings: Settings, request: ListModels) -> ModelList:
             archived=request.archived,
         )
         aliases = registry.all_aliases()
-    return ModelList(tuple(RegisteredModel.of(row, aliases.get(row.id, ())) for row in found))
+    return ModelList(tuple(ListedModel.of(row, aliases.get(row.id, ())) for row in found))
 
 
 @operation("models.show")
@@ -127,6 +133,7 @@ def show_model(settings: Settings, request: NamedModel) -> ModelDetails:
         validations = registry.validations(row.id)
     return ModelDetails(
         RegisteredModel.of(row, aliases),
+        tuple(aliases),
         evaluations[-1] if evaluations else None,
         validations[-1] if validations else None,
     )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, g
 
 import alphaswarm_rl.operations
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Data, Form
 
 if TYPE_CHECKING:
     from alphaswarm_rl.settings import Settings
@@ -52,7 +52,13 @@ class Operation(Generic[P, R]):
     changes: bool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Runs it."""
+        """Runs it.
+
+        Raises:
+            RequestError: A field of the request is not what its schema says.
+        """
+        for request in args[1:]:
+            self._check(request)
         return self.run(*args, **kwargs)
 
     @property
@@ -77,11 +83,30 @@ class Operation(Generic[P, R]):
         return get_origin(self._hint("return")) is Iterator
 
     def schemas(self) -> tuple[JsonObject, JsonObject]:
-        """The JSON schemas of request and result."""
+        """The JSON schemas of request and result: of the documents that `plain` makes of them."""
         from pydantic import TypeAdapter
+        from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+        from pydantic_core.core_schema import DataclassSchema
 
-        request, result = (TypeAdapter(cls).json_schema() for cls in (self.request, self.result))
+        class Documents(GenerateJsonSchema):
+            def dataclass_schema(self, schema: DataclassSchema) -> JsonSchemaValue:
+                made = super().dataclass_schema(schema)
+                form = getattr(schema["cls"], "form", None)
+                return form.schema(made) if isinstance(form, Form) else made
+
+        request, result = (
+            TypeAdapter(cls).json_schema(schema_generator=Documents) for cls in (self.request, self.result)
+        )
         return request, result
+
+    def _check(self, request: object) -> None:
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            TypeAdapter(self.request).validate_python(vars(request))
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise RequestError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
     def _hint(self, name: str) -> type:
         # One annotation alone: those of other parameters may name what their modules import for type checkers only.

@@ -6,7 +6,7 @@ from typing import Literal
 
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.operations.data import Data
-from alphaswarm_rl.operations.operation import LazySettings, operation
+from alphaswarm_rl.operations.operation import LazySettings, RequestError, operation
 from alphaswarm_rl.options.render import COLUMNS, as_json, as_markdown, as_nix, introspect, rows
 
 
@@ -15,11 +15,11 @@ class ListOptions(Data):
 
     Attributes:
         module_path: One feature, such as RL/Train; None or a path that ends in RL means all.
-        form: Another form: a module of the Nix module system, or Markdown.
+        forms: The form, one at most: data, a module of the Nix module system, or Markdown; none means data.
     """
 
     module_path: str | None = None
-    form: Literal["nix", "markdown"] | None = None
+    forms: tuple[Literal["json", "nix", "markdown"], ...] = ()
 
 
 class OptionTable(Data):
@@ -29,29 +29,36 @@ class OptionTable(Data):
     rows: tuple[tuple[str, ...], ...]
 
 
-class OptionListing(Data):
+class OptionListing(Data, only="features"):
     """The options by feature.
 
     Attributes:
         features: Every feature with its options, as data.
         columns: Titles of the tables.
         tables: The same for people.
-        text: The other form that was requested.
     """
 
     features: tuple[JsonObject, ...]
     columns: tuple[str, ...]
     tables: tuple[OptionTable, ...]
-    text: str | None = None
+
+
+class OptionText(Data, only="text"):
+    """The options as Nix or Markdown."""
+
+    text: str
 
 
 @operation("options")
-def list_options(settings: LazySettings, request: ListOptions) -> OptionListing:
+def list_options(settings: LazySettings, request: ListOptions) -> OptionListing | OptionText:
     """Lists every option with its ENV name, flag and Nix name."""
+    if len(request.forms) > 1:
+        raise RequestError("give one of --json, --nix and --markdown")
     features = introspect(request.module_path)
+    if "nix" in request.forms or "markdown" in request.forms:
+        return OptionText(as_nix(features) if "nix" in request.forms else as_markdown(features))
     tables = tuple(
         OptionTable(f"{found.name}: {found.purpose}. {found.signature} ({found.category})", tuple(rows(found)))
         for found in features
     )
-    text = None if request.form is None else as_nix(features) if request.form == "nix" else as_markdown(features)
-    return OptionListing(tuple(as_json(features)), COLUMNS, tables, text)
+    return OptionListing(tuple(as_json(features)), COLUMNS, tables)

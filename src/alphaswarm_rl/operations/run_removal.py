@@ -10,8 +10,9 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
-from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.errors import OptionError, RunError
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, folder_size
 from alphaswarm_rl.lake.catalog import Lake, explained
 from alphaswarm_rl.lake.delivery import drop
@@ -27,8 +28,8 @@ from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.tracking.listener import journal_folder
 from alphaswarm_rl.tracking.waiting import forget
 
-#: Hears a question before anything is deleted; raises where the answer is no.
-Confirm = Callable[[str], None]
+#: Hears a question before anything is deleted: raises where the answer is no, gives False where nobody can be asked.
+Confirm = Callable[[str], bool | None]
 
 _RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CHECKPOINT = re.compile(r"(\.unfinished-)?\d+")
@@ -50,6 +51,7 @@ class RemovedRun(Data):
 
     run_id: str
     freed_bytes: int
+    removed: Literal[True] = True
 
 
 class CollectGarbage(Data):
@@ -67,23 +69,20 @@ class Leftover(Data):
 
 
 class Garbage(Data):
-    """The folders that were deleted, or would be."""
+    """The folders that were deleted, or would be, and the bytes that they take."""
 
     dry_run: bool
+    bytes: int
     folders: tuple[Leftover, ...]
 
-    @property
-    def bytes(self) -> int:
-        """How much they take."""
-        return sum(folder.bytes for folder in self.folders)
 
-
-def _do_not_ask(question: str) -> None:
-    """The answer of a caller that is sure."""
+def _is_sure(question: str) -> bool:
+    """The answer of a caller who need not be asked."""
+    return True
 
 
 @operation("runs.rm", changes=True)
-def remove_run(settings: Settings, request: RemoveRun, *, confirm: Confirm = _do_not_ask) -> RemovedRun:
+def remove_run(settings: Settings, request: RemoveRun, *, confirm: Confirm = _is_sure) -> RemovedRun:
     """Removes a run's files and recorded steps; its row stays, marked removed.
 
     Raises:
@@ -96,7 +95,7 @@ def remove_run(settings: Settings, request: RemoveRun, *, confirm: Confirm = _do
         if not request.force:
             _refuse_deployed(registry, run, folder)
         refuse_other_tables(settings, ledger, run)
-        confirm(f"Remove the files of run {run.id}?")
+        _ask(confirm, f"Remove the files of run {run.id}?")
         # The answer may have taken its time: everything is looked at again.
         _refuse(ledger, ledger.run(run.id), folder, force=request.force)
         # Should the lake not answer, or a model be deployed by now, the run is as it was.
@@ -116,7 +115,7 @@ def remove_run(settings: Settings, request: RemoveRun, *, confirm: Confirm = _do
 
 
 @operation("runs.gc", changes=True)
-def collect_garbage(settings: Settings, request: CollectGarbage, *, confirm: Confirm = _do_not_ask) -> Garbage:
+def collect_garbage(settings: Settings, request: CollectGarbage, *, confirm: Confirm = _is_sure) -> Garbage:
     """Removes half-written checkpoints, and those of removed and unknown runs.
 
     Raises:
@@ -126,7 +125,7 @@ def collect_garbage(settings: Settings, request: CollectGarbage, *, confirm: Con
     with Ledger.open(settings) as ledger, ModelRegistry.open(settings) as registry:
         leftovers = _leftovers(root, ledger, registry, refuse_strangers=not request.dry_run)
         if not request.dry_run and leftovers:
-            confirm(f"Remove {len(leftovers)} folders?")
+            _ask(confirm, f"Remove {len(leftovers)} folders?")
             # The answer may have taken its time: everything is looked at again.
             still = {item.path for item in _leftovers(root, ledger, registry)}
             changed = [str(item.path) for item in leftovers if item.path not in still]
@@ -139,7 +138,12 @@ def collect_garbage(settings: Settings, request: CollectGarbage, *, confirm: Con
             registry.release({item.path: item.why for item in leftovers})
             for leftover in leftovers:
                 shutil.rmtree(leftover.path)
-    return Garbage(request.dry_run, tuple(leftovers))
+    return Garbage(request.dry_run, sum(folder.bytes for folder in leftovers), tuple(leftovers))
+
+
+def _ask(confirm: Confirm, question: str) -> None:
+    if confirm(question) is False:
+        raise OptionError("this removal", "nobody can be asked: stdin is not a terminal", "Give --yes.")
 
 
 def _refuse(ledger: Ledger, run: RunRow, folder: Path, *, force: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.queries import steps_of_run
 from alphaswarm_rl.lake.segments import spooled
@@ -11,7 +12,7 @@ from alphaswarm_rl.lake.tables import Kind
 from alphaswarm_rl.lake.views import has_rows
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Count, Data, Index
 from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.settings import Settings
 
@@ -37,9 +38,9 @@ class StepQuery(NamedRun):
     """
 
     phase: Phase | None = None
-    episode: int | None = None
-    env_idx: int | None = None
-    limit: int = 1000
+    episode: Index | None = None
+    env_idx: Index | None = None
+    limit: Count = 1000
 
     @property
     def chosen(self) -> dict[str, str | int]:
@@ -48,13 +49,13 @@ class StepQuery(NamedRun):
         return {name: value for name, value in conditions.items() if value is not None}
 
 
-class Steps(Data):
+class Steps(Data, apart=("columns", "why_empty")):
     """Rows of a run's steps, in order.
 
     Attributes:
         run_id: The run.
         columns: The names of the columns.
-        rows: The rows, as values that JSON can hold.
+        rows: The rows by column, as values that JSON can hold.
         more: Whether there are more rows than these.
         undelivered: How many segments of the run are not in the tables yet.
         why_empty: Why there are no rows, where there are none.
@@ -62,7 +63,7 @@ class Steps(Data):
 
     run_id: str
     columns: list[str]
-    rows: list[list[object]]
+    rows: list[JsonObject]
     more: bool
     undelivered: int
     why_empty: str | None
@@ -99,7 +100,8 @@ def _steps(settings: Settings, kind: Kind, request: StepQuery) -> Steps:
         found = steps_of_run(lake, run.id, kind, request.chosen, request.limit)
         undelivered = len(spooled(lake.spool, run.id))
         why_empty = None if found.rows else _why_empty(lake, run, kind, request.chosen, undelivered)
-    return Steps(run.id, found.columns, found.rows, found.more, undelivered, why_empty)
+    rows = [dict(zip(found.columns, values, strict=True)) for values in found.rows]
+    return Steps(run.id, found.columns, rows, found.more, undelivered, why_empty)
 
 
 def _why_empty(lake: Lake, run: RunRow, kind: Kind, chosen: dict[str, str | int], undelivered: int) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Literal
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonObject
@@ -19,9 +20,11 @@ from alphaswarm_rl.ledger import EvaluationRow as EvaluationRow
 from alphaswarm_rl.ledger import EventRow as EventRow
 from alphaswarm_rl.ledger import RunRow as RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Count, Data, Index
 from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.settings import Settings
+
+RunStatus = Literal["pending", "running", "completed", "failed", "halted", "interrupted"]
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -37,14 +40,14 @@ class ListRuns(Data):
         removed: Whether removed runs are listed too.
     """
 
-    status: str | None = None
+    status: RunStatus | None = None
     target: str | None = None
     slug: str | None = None
-    limit: int = 20
+    limit: Count = 20
     removed: bool = False
 
 
-class RunList(Data):
+class RunList(Data, only="runs"):
     """Runs, the newest first."""
 
     runs: tuple[RunRow, ...]
@@ -93,7 +96,7 @@ class RunEvents(NamedRun):
         follow: Whether to wait for more until the run ends.
     """
 
-    after: int = 0
+    after: Index = 0
     follow: bool = False
 
 

@@ -22,7 +22,7 @@ class ValidateSpecs(Data):
     paths: tuple[str, ...]
 
 
-class CheckedSpec(Data):
+class CheckedSpec(Data, unless_null=("slug", "spec_hash", "error")):
     """One spec that was checked: its slug and hash, or the error that breaks it."""
 
     path: str
@@ -32,14 +32,10 @@ class CheckedSpec(Data):
 
 
 class CheckedSpecs(Data):
-    """Every spec that was found, in the order of the paths."""
+    """Every spec that was found, in the order of the paths, and how many of them are broken."""
 
     specs: tuple[CheckedSpec, ...]
-
-    @property
-    def broken(self) -> int:
-        """How many of them are broken."""
-        return sum(spec.error is not None for spec in self.specs)
+    broken: int
 
     @property
     def passed(self) -> bool:
@@ -60,7 +56,7 @@ class SpecHashes(Data):
     exec_hash: str
 
 
-class WholeSpec(Data):
+class WholeSpec(Data, only="data"):
     """A spec with every field, as data and as YAML."""
 
     data: JsonObject
@@ -74,7 +70,7 @@ class CompareSpecs(Data):
     right: str
 
 
-class Differences(Data):
+class Differences(Data, only="differences"):
     """Every field in which two specs differ, by path."""
 
     differences: tuple[Difference, ...]
@@ -83,7 +79,8 @@ class Differences(Data):
 @operation("spec.validate")
 def validate_specs(settings: LazySettings, request: ValidateSpecs) -> CheckedSpecs:
     """Checks specs; one that needs a part which is not in this version is broken too: it could not be run."""
-    return CheckedSpecs(tuple(checked for path in request.paths for checked in _check(path)))
+    checked = tuple(found for path in request.paths for found in _check(path))
+    return CheckedSpecs(checked, sum(found.error is not None for found in checked))
 
 
 @operation("spec.hash")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alphaswarm_rl.lake.queries import Rows, query
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
 
@@ -18,11 +18,15 @@ class Query(Data):
     """
 
     statement: str
-    limit: int = 1000
+    limit: Count = 1000
+
+
+class QueryResult(Rows, Data, apart=("more",)):
+    """What a question gave; whether there is more is for people."""
 
 
 @operation("sql")
-def run_query(settings: Settings, request: Query) -> Rows:
+def run_query(settings: Settings, request: Query) -> QueryResult:
     """The rows that a statement gives; one that would change anything is refused, by `lake.queries`."""
 
     def whole_ids(beginnings: list[str]) -> list[str]:
@@ -31,4 +35,4 @@ def run_query(settings: Settings, request: Query) -> Rows:
         with Ledger.open(settings) as ledger:
             return [ledger.run(beginning).id for beginning in beginnings]
 
-    return query(settings, request.statement, request.limit, whole_ids)
+    return QueryResult(**vars(query(settings, request.statement, request.limit, whole_ids)))

@@ -21,7 +21,7 @@ from alphaswarm_rl.tracking.listener import delivery_columns, journal_folder
 from alphaswarm_rl.tracking.waiting import Standing, end_for, journals, move, standing
 
 
-class JournalStatus(Data):
+class JournalStatus(Data, merged="journal"):
     """How a run's journal stands, and the state of the run; null where the ledger does not know it."""
 
     journal: Standing
@@ -33,7 +33,7 @@ class JournalStatus(Data):
         return _why(self.journal)
 
 
-class StoreStatus(Data):
+class StoreStatus(Data, only="journals"):
     """Journals of runs.
 
     Attributes:

@@ -8,7 +8,7 @@ from alphaswarm_rl.operations.operation import NO_ARGUMENTS, NoArguments, operat
 from alphaswarm_rl.settings import Settings
 
 
-class SpecList(Data):
+class SpecList(Data, only="specs"):
     """The specs of the ledger."""
 
     specs: tuple[SpecRow, ...]
@@ -20,7 +20,7 @@ class ListVersions(Data):
     slug: str
 
 
-class VersionList(Data):
+class VersionList(Data, only="versions"):
     """The versions of a spec, the oldest first."""
 
     versions: tuple[VersionRow, ...]

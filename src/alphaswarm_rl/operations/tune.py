@@ -7,7 +7,7 @@ from pathlib import Path
 
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.ledger import FamilyCount
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, TrialEnded
 from alphaswarm_rl.operations.operation import LazySettings, RequestError, operation
 from alphaswarm_rl.operations.overrides import resolve_spec
@@ -25,13 +25,15 @@ class TuneRequest(Data):
         dry_run: Whether the document is only checked and its first trial shown.
         write: A new file for the best trial's spec.
         options: Options of the table by key; those of the spec change the base spec.
+        top: How many of the best trials are shown.
     """
 
     document: str
-    trials: int | None = None
+    trials: Count | None = None
     dry_run: bool = False
     write: str | None = None
     options: JsonMapping = field(default_factory=dict)
+    top: Count = 10
 
 
 class SearchedParameter(Data):
@@ -43,7 +45,7 @@ class SearchedParameter(Data):
     first: object
 
 
-class StudyPreview(Data):
+class StudyPreview(Data, apart=("metric", "parameters", "yaml")):
     """A study that was only checked.
 
     Attributes:
@@ -62,12 +64,8 @@ class StudyPreview(Data):
     parameters: tuple[SearchedParameter, ...]
     yaml: str
 
-    def as_dict(self) -> JsonObject:
-        """The study, its space and its first trial."""
-        return {"study": self.study, "space": self.space, "sample": self.sample}
 
-
-class StudyResult(Data):
+class StudyResult(Data, apart=("ranked", "paths"), unless_null=("written",)):
     """What a study found so far.
 
     Attributes:
@@ -81,7 +79,7 @@ class StudyResult(Data):
         family: How many training runs there are of the base spec's slug by now.
         halted: Why it stopped before its end.
         summary: What was done and how far it may be believed, in sentences.
-        ranked: The completed trials, the best first.
+        ranked: The best completed trials, as many as were requested, the best first.
         paths: What was searched.
         written: The file that the best trial's spec was written to.
     """
@@ -104,11 +102,6 @@ class StudyResult(Data):
     def found_nothing(self) -> bool:
         """Whether there were trials and none was completed."""
         return bool(self.trials) and self.best is None
-
-    def as_dict(self) -> JsonObject:
-        """The report as JSON; what is derived from it is left out."""
-        left_out = {"ranked", "paths"} | ({"written"} if self.written is None else set())
-        return {name: value for name, value in vars(self).items() if name not in left_out}
 
 
 @operation("tune", changes=True)
@@ -136,10 +129,10 @@ def tune(settings: LazySettings, request: TuneRequest, *, caller: Caller = NOBOD
             TrialEnded(row.number, row.state, row.value, row.run_id, row.params, row.error)
         ),
     )
-    if request.write is None or report.halted is not None:
-        return _result(report)
-    write_best(report, Path(request.write))
-    return _result(report, request.write)
+    written = request.write if report.halted is None else None
+    if written is not None:
+        write_best(report, Path(written))
+    return _result(report, request.top, written)
 
 
 def _preview(plan: Plan) -> StudyPreview:
@@ -157,7 +150,7 @@ def _preview(plan: Plan) -> StudyPreview:
     )
 
 
-def _result(report: StudyReport, written: str | None = None) -> StudyResult:
+def _result(report: StudyReport, top: int, written: str | None) -> StudyResult:
     return StudyResult(
         study=report.plan.name,
         metric=str(report.plan.metric),
@@ -169,7 +162,7 @@ def _result(report: StudyReport, written: str | None = None) -> StudyResult:
         family=report.family,
         halted=report.halted,
         summary=tuple(report.summary),
-        ranked=tuple(report.ranked),
+        ranked=tuple(report.ranked[:top]),
         paths=tuple(report.plan.space),
         written=written,
     )

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.core.wording import PORTFOLIO_METRICS, window_text
 
 if TYPE_CHECKING:
     from alphaswarm_rl.ledger import RunRow
+
+_METRICS = (
+    "episodes",
+    "mean_reward",
+    "std_reward",
+    "min_reward",
+    "max_reward",
+    "mean_length",
+    "best_reward",
+    *PORTFOLIO_METRICS,
+    "in_sample",
+)
 
 
 class RunFailed(RunError):
@@ -56,6 +70,39 @@ class RunResult:
     def as_dict(self) -> JsonObject:
         """The result as JSON."""
         return asdict(self)
+
+    @property
+    def summary(self) -> JsonObject:
+        """What there is to say of the run, in order; null where there is nothing."""
+        from alphaswarm_rl.runtime.events import SPREAD
+
+        hidden = SPREAD if self.metrics.get("episodes") == 1 else ()
+        return {
+            "run": self.run_id,
+            "parent": self.parent_run_id,
+            "version": self.version_id,
+            "spec_hash": self.spec_hash,
+            "status": self.status if self.halt_reason is None else f"{self.status} ({self.halt_reason})",
+            "seed": self.seed,
+            "timesteps": self.timesteps,
+            "judged": self._judged(),
+            "judged_on": window_text(self.metrics),
+            **{name: self.metrics[name] for name in _METRICS if name in self.metrics and name not in hidden},
+            "recording": self.metrics.get("recording"),
+            "checkpoint": self.checkpoint,
+            "sha256": self.checkpoint_sha256,
+            "best": self.best_checkpoint,
+        }
+
+    def _judged(self) -> str | None:
+        """Which model the metrics are of, and where there is a better one."""
+        best = self.best_checkpoint
+        if self.judged is None or best is None:
+            return self.judged
+        if best == self.checkpoint:
+            return f"{self.judged}, the best by validation"
+        step = int(Path(best).name)
+        return f"{self.judged}; best by validation: step {step} (rl evaluate {self.run_id[:8]} --checkpoint best)"
 
 
 def judged_model(row: RunRow) -> str | None:
