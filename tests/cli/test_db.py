@@ -25,14 +25,19 @@ def test_upgrade_brings_a_registry_of_the_original_sql_along(rl, home):
     with sqlite3.connect(home / "rl_registry.db") as connection:
         connection.executescript(ORIGINAL_SQL)
     connection.close()
-    rl("db", "upgrade")
+    assert rl("db", "status", "--json").json["registry"]["state"] == "older"
+    registry = rl("db", "upgrade", "--json").json["registry"]
+    assert (registry["from"], registry["revision"], registry["head"]) == (None, "0001", "0001")
+    assert rl("db", "status", "--json").json["registry"]["state"] == "current"
+    assert "registry" in rl("db", "status").out
     with sqlite3.connect(home / "rl_registry.db") as connection:
         assert connection.execute("SELECT version_num FROM rl_model_alembic_version").fetchall() == [("0001",)]
         assert connection.execute("SELECT tags FROM models").fetchall() == []
 
 
 def test_upgrade_makes_no_registry(rl, home):
-    rl("db", "upgrade")
+    assert rl("db", "upgrade", "--json").json["registry"] is None
+    assert rl("db", "status", "--json").json["registry"] is None
     assert not (home / "rl_registry.db").exists()
 
 

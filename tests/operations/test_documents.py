@@ -132,9 +132,26 @@ IN_OTHER_TESTS = {
 }
 
 
+#: The keys of documents that are not simply the fields of their classes.
+KEYS = {
+    "db.status": {"url", "revision", "head", "state", "registry"},
+    "db.upgrade": {"url", "from", "revision", "head", "registry"},
+    "lake.compact": {"runs", "files"},
+    "lake.sweep": {"dry_run", "files", "bytes", "paths"},
+    "lake.verify": {"ok", "findings"},
+    "models.prune": {"dry_run", "models", "deleted"},
+    "models.show": {"model", "aliases", "evaluation", "validation"},
+    "runs.gc": {"dry_run", "bytes", "folders"},
+    "runs.trajectories": {"run_id", "rows", "more", "undelivered"},
+    "sql": {"columns", "rows"},
+}
+
+
 @pytest.mark.parametrize(("name", "fields"), LOOKS, ids=[f"{name} {' '.join(fields)}" for name, fields in LOOKS])
 def test_a_result_conforms_to_its_schema(home, name, fields):
-    conforming(name, home, **fields)
+    document = conforming(name, home, **fields)
+    if name in KEYS:
+        assert set(document) == KEYS[name]
 
 
 def test_results_that_write_files_conform(home, tmp_path):
@@ -206,8 +223,11 @@ def test_a_request_survives_json(made):
 )
 def test_a_request_outside_its_limits_is_refused(name, fields):
     made = OPERATIONS[name]
+    request = made.request(**fields)
     with pytest.raises(RequestError):
-        made(None, made.request(**fields))
+        made(None, request)
+    with pytest.raises(RequestError):
+        made(None, request=request)
 
 
 class Inner(Data):
@@ -230,6 +250,17 @@ class Listing(Data, only="rows"):
     """A document that is no object."""
 
     rows: tuple[Outer, ...]
+
+
+def subclasses(cls):
+    """Every class of data."""
+    return {found for one in cls.__subclasses__() for found in (one, *subclasses(one))}
+
+
+def test_forms_name_fields_that_exist():
+    for cls in subclasses(Data):
+        form, names = cls.form, {field.name for field in dataclasses.fields(cls)}
+        assert {*form.apart, *form.unless_null, *form.keys} | ({form.only, form.merged} - {None}) <= names, cls
 
 
 def test_a_form_shapes_document_and_schema_alike():

@@ -7,13 +7,14 @@ import sys
 import textwrap
 from importlib import import_module
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 import click
 import pytest
 
 from alphaswarm_rl import cli
 from alphaswarm_rl.cli import rl as root
+from alphaswarm_rl.operations.data import plain
 from alphaswarm_rl.operations.operation import Operation, RequestError, operations
 from alphaswarm_rl.options.click_options import TableOption
 from alphaswarm_rl.options.table import EVERY, OPTIONS
@@ -26,6 +27,11 @@ WITHOUT_COMMAND = {"demo"}
 MOST_LINES = 25
 
 FACES = Path(cli.__file__).parent
+FILES = sorted(FACES.glob("*.py"))
+#: What a face may raise: how it ends, and that its own words cannot be read.
+RAISES = ("click.exceptions.Exit(", "click.UsageError(", "click.Abort", "click.BadParameter(")
+#: Signals end the process as Ctrl-C does.
+OTHER_RAISES = {"__init__": ("KeyboardInterrupt",)}
 OPERATIONS = operations()
 
 
@@ -82,12 +88,65 @@ def test_a_command_only_parses_calls_and_prints(name):
     function, tree = function_of(name)
     first = next(node for node in tree.body if not _is_docstring(node))
     assert tree.end_lineno - first.lineno + 1 <= MOST_LINES, f"{function.__module__}.{function.__name__}"
-    # Whatever is refused is refused by the operation; a face may only say that its own words do not go together.
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_face_refuses_nothing_itself(path):
+    """Whatever is refused is refused by the operation; a face may only say that its own words cannot be read."""
+    tree = ast.parse(path.read_text())
     raised = [ast.unparse(node.exc) for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc is not None]
-    assert all(text.startswith(("click.exceptions.Exit(", "click.UsageError(", "click.Abort")) for text in raised)
+    others = OTHER_RAISES.get(path.stem, ())
+    assert [text for text in raised if not text.startswith((*RAISES, *others))] == []
 
 
-@pytest.mark.parametrize("path", sorted(FACES.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_face_takes_operations_and_their_data_alone(path):
+    """Everything that a face, its helpers included, imports from operations is an operation or a class of data."""
+    for name, value in taken(ast.parse(path.read_text())).items():
+        is_type = inspect.isclass(value) or get_origin(value) is not None
+        assert isinstance(value, Operation) or is_type or value is plain, name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_only_commands_take_operations(path):
+    """A helper is handed a result: no command calls a second operation behind its back."""
+    commands_of_file = {inspect.unwrap(COMMANDS[name].callback).__name__ for name in VERBS} | {"main"}
+    for function in functions(path):
+        if function.name not in commands_of_file:
+            assert not any(isinstance(value, Operation) for value in taken(function).values()), function.name
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem not in OF_THE_FACE], ids=lambda path: path.stem)
+def test_a_face_shows_the_result_as_it_is(path):
+    """The document of an answer is what the operation gave: a face builds none of its own."""
+    for function in functions(path):
+        made = {ast.unparse(node.targets[0]): node.value for node in ast.walk(function) if isinstance(node, ast.Assign)}
+        given = {parameter.arg for parameter in function.args.args}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "session.answer":
+                document = ast.unparse(node.args[0])
+                if document in given and document not in made:
+                    continue
+                called_name = ast.unparse(made[document].func)
+                assert isinstance(taken(function)[called_name], Operation), ast.unparse(node)
+
+
+def functions(path):
+    """Every function and method of a file."""
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+
+
+def taken(tree):
+    """What a part of a file imports from operations, by local name."""
+    return {
+        alias.asname or alias.name: getattr(import_module(node.module), alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("alphaswarm_rl.operations")
+        for alias in node.names
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_faces_import_operations_and_what_is_light(path):
     allowed = ("alphaswarm_rl.cli", "alphaswarm_rl.operations", "alphaswarm_rl.core", "alphaswarm_rl.options")
     for node in ast.walk(ast.parse(path.read_text())):
@@ -140,6 +199,9 @@ def test_a_request_whose_fields_do_not_go_together_is_a_mistake_in_the_command_l
     done = CliRunner().invoke(root, ["halt"])
     assert done.exit_code == 2
     assert "why: Missing option '--reason'" in done.stderr
+    outside = CliRunner().invoke(root, ["runs", "list", "--status", "nonsense"])
+    assert outside.exit_code == 2
+    assert "why: status: Input should be 'pending'" in outside.stderr
 
 
 def _is_docstring(node):

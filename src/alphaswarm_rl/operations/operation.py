@@ -57,7 +57,8 @@ class Operation(Generic[P, R]):
         Raises:
             RequestError: A field of the request is not what its schema says.
         """
-        for request in args[1:]:
+        request = args[1] if len(args) > 1 else kwargs.get("request")
+        if request is not None:
             self._check(request)
         return self.run(*args, **kwargs)
 
