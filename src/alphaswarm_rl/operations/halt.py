@@ -50,19 +50,24 @@ def halt(settings: Settings, request: HaltRequest) -> HaltRow | HaltStatus | Hal
 
     Gives the switch that was changed, or what is looked at.
     """
-    reason = request.reason
-    looks, changes = request.status or request.log, request.release or request.run is not None or reason is not None
+    _refuse(request)
+    with Ledger.open(settings) as ledger:
+        if request.log:
+            return HaltLog(tuple(ledger.halt_log()))
+        if request.reason is None:
+            return HaltStatus(tuple(ledger.halt_status()))
+        change = ledger.release if request.release else ledger.engage
+        actor = request.actor or f"{getpass.getuser()}@{socket.gethostname()}"
+        return change(request.run or EVERYTHING, request.reason, actor)
+
+
+def _refuse(request: HaltRequest) -> None:
+    """Refuses what does not go together."""
+    looks = request.status or request.log
+    changes = request.release or request.run is not None or request.reason is not None
     if (request.status and request.log) or (looks and changes):
         raise RequestError("--status and --log go alone, with no RUN, --release or --reason")
     if request.run == "":
         raise RequestError("RUN is empty; leave it out to halt or release everything")
-    if not looks and reason is None:
+    if not looks and request.reason is None:
         raise RequestError("Missing option '--reason'")
-    with Ledger.open(settings) as ledger:
-        if request.log:
-            return HaltLog(tuple(ledger.halt_log()))
-        if reason is None:
-            return HaltStatus(tuple(ledger.halt_status()))
-        change = ledger.release if request.release else ledger.engage
-        actor = request.actor or f"{getpass.getuser()}@{socket.gethostname()}"
-        return change(request.run or EVERYTHING, reason, actor)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alphaswarm_rl.operations.data import size
+from alphaswarm_rl.core.wording import size
 
 
 @pytest.mark.parametrize(
