@@ -23,7 +23,7 @@ MOST_ANY = 0.05
 #: Words that say nothing about a thing; names are the plain nouns and verbs of the field.
 RIDDLES = re.compile(r"(^|_)(told|said|its|wanted|there)(_|$)")
 #: Where names are looked at.
-_NAMED = ("src", "benchmarks", "scripts")
+_NAMED = ("src", "tests", "benchmarks", "scripts")
 _COMPILED = ("njit", "jit")
 #: Stored migrations: what they did is never written anew.
 _STORED = Path("db/migrations")
@@ -86,7 +86,7 @@ def names(tree: ast.AST) -> Iterator[str]:
 
 
 def riddling_names() -> list[str]:
-    """Places of names that say nothing, in the package, benchmarks and scripts."""
+    """Places of names that say nothing, in the package, its tests, benchmarks and scripts; tests are sentences."""
     found = []
     for path in sorted(path for folder in _NAMED for path in (ROOT / folder).rglob("*.py")):
         for name in names(ast.parse(path.read_text(encoding="utf-8"))):

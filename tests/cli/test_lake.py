@@ -83,8 +83,8 @@ def test_commit_delivers_and_tells_the_row(rl, lake, ledger):
     assert (answer["segments"], answer["rows"], answer["runs"]) == (8, 36, [RUN])
     assert rows_of(lake) == {"trajectories": 6, "equity_curves": 6, "action_logs": 12, "reward_decomposition": 12}
     assert sum(rows_of(lake, OTHER).values()) == 0
-    told = ledger.run(RUN).recording
-    assert (told["undelivered"], told["problem"], told["train"]) == (0, None, "all")
+    recording = ledger.run(RUN).recording
+    assert (recording["undelivered"], recording["problem"], recording["train"]) == (0, None, "all")
     assert ledger.run(OTHER).recording["undelivered"] == 8
     assert rl("lake", "commit").out == "delivered 8 segments with 36 rows\n"
     assert rl("lake", "commit").out == "delivered 0 segments with 0 rows\n"

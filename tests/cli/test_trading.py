@@ -94,11 +94,11 @@ def test_validation_names_the_part_that_the_environment_does_not_take(rl, tmp_pa
 
 
 def test_a_window_that_sticks_out_is_noticed_on_standard_error(rl, spec):
-    said = "the evaluation window ends at 2040-01-01 and the data at 2020-04-21"
+    notice = "the evaluation window ends at 2040-01-01 and the data at 2020-04-21"
     answer = rl("evaluate", spec(SYNTHETIC), "--start", "2020-03-02", "--end", "2040-01-01", "--json")
-    assert answer.json["notices"] == [said]
-    assert f"notice: {said}" in answer.err
-    assert f"notice  {said}" in rl("runs", "show", "latest").out
+    assert answer.json["notices"] == [notice]
+    assert f"notice: {notice}" in answer.err
+    assert f"notice  {notice}" in rl("runs", "show", "latest").out
 
 
 def test_changed_bars_are_noticed_on_standard_error(rl, spec, bars):

@@ -11,53 +11,53 @@ from tests.market.panels import bars, gappy, panel
 
 def test_gaps_stay_gaps_and_closes_are_carried_forward_only():
     frame = gappy()
-    its = MarketPanel.from_frame(frame)
+    market = MarketPanel.from_frame(frame)
     first, second, third = range(3)
-    assert its.assets == ("AAA", "BBB", "CCC")
-    assert not its.tradable[10:13, first].any()
-    assert (its.close[10:13, first] == its.close[9, first]).all()
-    assert (its.open[10:13, first] == its.close[9, first]).all()
-    assert (its.volume[10:13, first] == 0).all()
-    assert np.isnan(its.close[:5, second]).all()
-    assert not its.tradable[:5, second].any()
-    assert its.tradable[5:, second].all()
-    assert not its.tradable[21:, third].any()
-    assert (its.close[21:, third] == its.close[20, third]).all()
-    assert its.last_bar.tolist() == [29, 29, 20]
+    assert market.assets == ("AAA", "BBB", "CCC")
+    assert not market.tradable[10:13, first].any()
+    assert (market.close[10:13, first] == market.close[9, first]).all()
+    assert (market.open[10:13, first] == market.close[9, first]).all()
+    assert (market.volume[10:13, first] == 0).all()
+    assert np.isnan(market.close[:5, second]).all()
+    assert not market.tradable[:5, second].any()
+    assert market.tradable[5:, second].all()
+    assert not market.tradable[21:, third].any()
+    assert (market.close[21:, third] == market.close[20, third]).all()
+    assert market.last_bar.tolist() == [29, 29, 20]
 
 
 def test_a_flagged_bar_is_marked_but_not_traded():
     frame = bars().assign(tradable=True)
     frame.loc[4, "tradable"] = False
-    its = MarketPanel.from_frame(frame)
-    assert (~its.tradable).sum() == 1
-    assert not its.tradable[1, 1]
-    assert its.close[1, 1] == frame["close"][4]
+    market = MarketPanel.from_frame(frame)
+    assert (~market.tradable).sum() == 1
+    assert not market.tradable[1, 1]
+    assert market.close[1, 1] == frame["close"][4]
 
 
 def test_arrays_cannot_be_written_and_do_not_follow_the_callers():
     closes = np.arange(1.0, 7.0).reshape(3, 2)
     times = np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "datetime64[D]")
-    its = MarketPanel.from_arrays({"timestamps": times, "assets": ["A", "B"], "close": closes})
+    market = MarketPanel.from_arrays({"timestamps": times, "assets": ["A", "B"], "close": closes})
     closes[0, 0] = 99.0
-    assert its.close[0, 0] == 1.0
-    for array in (its.close, its.tradable, its.features, its.timestamps, its.window("2020-01-01").close):
+    assert market.close[0, 0] == 1.0
+    for array in (market.close, market.tradable, market.features, market.timestamps, market.window("2020-01-01").close):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = array
     with pytest.raises(AttributeError):
-        its.close = closes
+        market.close = closes
 
 
 def test_a_window_is_half_open_and_copies_nothing():
-    its = panel(30, features=["volume"])
-    cut = its.window("2020-01-06", "2020-01-20", warmup_bars=2)
+    market = panel(30, features=["volume"])
+    cut = market.window("2020-01-06", "2020-01-20", warmup_bars=2)
     assert cut.warmup == 2
     assert cut.timestamps[2] == np.datetime64("2020-01-06")
     assert cut.timestamps[-1] == np.datetime64("2020-01-17")
     for name in ("timestamps", "close", "open", "high", "low", "volume", "tradable", "features", "market_features"):
-        ours, whole = getattr(cut, name), getattr(its, name)
+        ours, whole = getattr(cut, name), getattr(market, name)
         assert np.shares_memory(ours, whole) or ours.size == 0, name
-    assert cut.periods_per_year == its.periods_per_year
+    assert cut.periods_per_year == market.periods_per_year
 
 
 def test_warm_up_is_what_there_is():
@@ -81,12 +81,12 @@ def test_a_window_may_be_given_by_moments_of_any_zone():
 
 
 def test_an_asset_ends_in_a_window_only_if_it_ends_there():
-    its = MarketPanel.from_frame(gappy())
-    stamps = its.timestamps
-    assert its.window(end=stamps[15]).last_bar.tolist() == [14, 14, 14]
-    assert its.window(stamps[15]).last_bar.tolist() == [14, 14, 5]
-    assert its.window(stamps[25]).last_bar.tolist() == [4, 4, -1]
-    assert its.window(end=stamps[4]).tradable[:, 1].sum() == 0
+    market = MarketPanel.from_frame(gappy())
+    stamps = market.timestamps
+    assert market.window(end=stamps[15]).last_bar.tolist() == [14, 14, 14]
+    assert market.window(stamps[15]).last_bar.tolist() == [14, 14, 5]
+    assert market.window(stamps[25]).last_bar.tolist() == [4, 4, -1]
+    assert market.window(end=stamps[4]).tradable[:, 1].sum() == 0
 
 
 def test_later_bars_do_not_change_the_fingerprint_of_a_window():
@@ -97,45 +97,45 @@ def test_later_bars_do_not_change_the_fingerprint_of_a_window():
 
 
 def test_select_takes_assets_in_the_given_order():
-    its = MarketPanel.from_frame(gappy(), features=["volume"])
-    chosen = its.select(["CCC", "AAA"])
+    market = MarketPanel.from_frame(gappy(), features=["volume"])
+    chosen = market.select(["CCC", "AAA"])
     assert chosen.assets == ("CCC", "AAA")
     assert chosen.last_bar.tolist() == [20, 29]
-    np.testing.assert_array_equal(chosen.close, its.close[:, [2, 0]])
-    np.testing.assert_array_equal(chosen.features, its.features[:, [2, 0]])
+    np.testing.assert_array_equal(chosen.close, market.close[:, [2, 0]])
+    np.testing.assert_array_equal(chosen.features, market.features[:, [2, 0]])
     with pytest.raises(DataError, match=r"'CCD'.*Did you mean 'CCC'"):
-        its.select(["CCD"])
+        market.select(["CCD"])
 
 
 def test_features_are_finite_and_say_where_they_begin():
-    its = panel(6)
+    market = panel(6)
     values = np.full((6, 3), np.nan)
     values[2, 0], values[4, 0], values[0, 1] = 1.0, 2.0, 7.0
-    more = its.with_features({"x": values}, neutral={"x": -1.0})
+    more = market.with_features({"x": values}, neutral={"x": -1.0})
     assert more.features[:, 0, 0].tolist() == [-1, -1, 1, 1, 2, 2]
     assert more.features[:, 1, 0].tolist() == [7] * 6
     assert more.features[:, 2, 0].tolist() == [-1] * 6
     assert more.feature_from[:, 0].tolist() == [2, 0, 6]
-    assert more.window(its.timestamps[1]).feature_from[:, 0].tolist() == [1, 0, 5]
+    assert more.window(market.timestamps[1]).feature_from[:, 0].tolist() == [1, 0, 5]
     with pytest.raises(DataError, match=r"'x'.*twice"):
         more.with_features({"x": values})
     with pytest.raises(DataError, match=r"row 0 \(asset 'AAA', 2020-01-01\), feature 'y'.*infinite"):
-        its.with_features({"y": np.full((6, 3), np.inf)})
+        market.with_features({"y": np.full((6, 3), np.inf)})
 
 
 def test_market_features_have_one_value_per_moment():
-    its = panel(4).with_market_features({"vix": np.array([np.nan, 12.0, np.nan, 14.0])})
-    assert its.market_features[:, 0].tolist() == [0, 12, 12, 14]
-    assert its.market_feature_from.tolist() == [1]
+    market = panel(4).with_market_features({"vix": np.array([np.nan, 12.0, np.nan, 14.0])})
+    assert market.market_features[:, 0].tolist() == [0, 12, 12, 14]
+    assert market.market_feature_from.tolist() == [1]
     with pytest.raises(DataError, match="shape"):
-        its.with_market_features({"y": np.zeros(3)})
+        market.with_market_features({"y": np.zeros(3)})
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_features_have_the_type_that_was_asked_for(dtype):
-    its = panel(features=["volume"], feature_dtype=dtype)
-    assert its.dtype == np.dtype(dtype)
-    assert its.market_features.dtype == np.dtype(dtype)
+    market = panel(features=["volume"], feature_dtype=dtype)
+    assert market.dtype == np.dtype(dtype)
+    assert market.market_features.dtype == np.dtype(dtype)
 
 
 def test_hindsight_is_declared():
@@ -149,13 +149,13 @@ def test_hindsight_is_declared():
 def test_adjusting_scales_all_prices_and_counts_nothing_twice():
     frame = bars().assign(dividends=0.0, splits=0.0)
     frame["adj_close"] = frame["close"] / 2
-    its = MarketPanel.from_frame(frame, adjust=True)
+    market = MarketPanel.from_frame(frame, adjust=True)
     plain = MarketPanel.from_frame(frame)
-    assert its.adjusted
+    assert market.adjusted
     assert not plain.adjusted
-    np.testing.assert_allclose(its.high, plain.high / 2)
-    np.testing.assert_allclose(its.close, plain.close / 2)
-    assert its.dividends is None
+    np.testing.assert_allclose(market.high, plain.high / 2)
+    np.testing.assert_allclose(market.close, plain.close / 2)
+    assert market.dividends is None
     assert (plain.splits == 1).all()
     with pytest.raises(DataError, match="count twice"):
         MarketPanel.from_frame(frame, adjusted=True)
@@ -165,9 +165,9 @@ def test_adjusting_scales_all_prices_and_counts_nothing_twice():
 
 
 def test_bars_are_known_at_their_close():
-    its = panel(4)
-    assert its.known_at[0] == np.datetime64("2020-01-02")
+    market = panel(4)
+    assert market.known_at[0] == np.datetime64("2020-01-02")
     # Friday's bar is over a day later, not when the next one starts.
-    assert its.known_at[2] == np.datetime64("2020-01-04")
+    assert market.known_at[2] == np.datetime64("2020-01-04")
     closes = panel(4, stamp="close")
     np.testing.assert_array_equal(closes.known_at, closes.timestamps)

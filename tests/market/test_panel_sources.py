@@ -105,17 +105,17 @@ def test_an_empty_close_is_a_gap(tmp_path):
     frame = bars()
     frame.loc[7, ["open", "high", "low", "close", "volume"]] = np.nan
     frame.to_csv(tmp_path / "gap.csv", index=False)
-    its = MarketPanel.from_csv(tmp_path / "gap.csv")
-    assert not its.tradable[2, 1]
-    assert its.fingerprint == MarketPanel.from_frame(frame.drop(index=7)).fingerprint
+    market = MarketPanel.from_csv(tmp_path / "gap.csv")
+    assert not market.tradable[2, 1]
+    assert market.fingerprint == MarketPanel.from_frame(frame.drop(index=7)).fingerprint
 
 
 def test_columns_become_features_when_they_are_named(tmp_path):
     frame = bars().assign(score=1.5, vix=lambda data: data.groupby("timestamp").ngroup().astype(float))
-    its = MarketPanel.from_frame(frame, features=["score"], market_features=["vix"])
-    assert its.feature_names == ("score",)
-    assert (its.features == 1.5).all()
-    assert its.market_features[:, 0].tolist() == list(range(30))
+    market = MarketPanel.from_frame(frame, features=["score"], market_features=["vix"])
+    assert market.feature_names == ("score",)
+    assert (market.features == 1.5).all()
+    assert market.market_features[:, 0].tolist() == list(range(30))
     assert MarketPanel.from_frame(frame).feature_names == ()
     frame["vix"] = range(len(frame))
     with pytest.raises(DataError, match=r"row 0 \(asset 'AAA'.*'vix'.*another"):
@@ -133,5 +133,5 @@ def test_flags_are_read_in_every_spelling(word):
 
 def test_dates_of_python_are_dates():
     times = np.array([datetime.date(2020, 1, day) for day in (1, 2)], "datetime64[D]")
-    its = MarketPanel.from_arrays({"timestamps": times, "assets": ["A"], "close": np.ones((2, 1))})
-    assert its.timestamps[0] == np.datetime64("2020-01-01")
+    market = MarketPanel.from_arrays({"timestamps": times, "assets": ["A"], "close": np.ones((2, 1))})
+    assert market.timestamps[0] == np.datetime64("2020-01-01")

@@ -29,7 +29,7 @@ ENTRIES = {
     "load": Entry("models:load", "Load a model and say what it is."),
     "promote": Entry("models:promote", "Put a model into production, or elsewhere."),
     "rollback": Entry("models:rollback", "Put the production model before the present one back."),
-    "protect": Entry("models:protect", "Keep a model from being pruned, or give it free again."),
+    "protect": Entry("models:protect", "Keep a model from being pruned, or release it again."),
     "prune": Entry("models:prune", "Archive models that are not worth keeping, and delete their files."),
 }
 
@@ -251,15 +251,15 @@ def rollback(session: Session, where: str | None, reason: str, who: str | None) 
 
 @verb("models.protect")
 @click.argument("model", metavar="ID", type=int)
-@click.option("--off", is_flag=True, help="Give it free again.")
+@click.option("--off", is_flag=True, help="Release it again.")
 @_signed
 def protect(session: Session, model: int, off: bool, reason: str, who: str | None) -> None:
-    """Keep a model from being pruned, or give it free again.
+    """Keep a model from being pruned, or release it again.
 
     Args:
         session: This call.
         model: The model's id.
-        off: Whether it is given free.
+        off: Whether it is released.
         reason: Why.
         who: Who wants it.
     """

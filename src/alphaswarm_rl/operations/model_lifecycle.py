@@ -121,7 +121,7 @@ class ProtectModel(NamedModel):
     Attributes:
         model: The model's id.
         reason: Why.
-        on: Whether it is kept, or given free.
+        on: Whether it is kept, or released.
         who: Who wants it; the user of this system where nobody is named.
     """
 
@@ -225,7 +225,7 @@ def roll_back(settings: Settings, request: RollBack) -> PromotionRow:
 
 @operation("models.protect", changes=True)
 def protect_model(settings: Settings, request: ProtectModel) -> PromotionRow:
-    """Keeps a model from being pruned, or gives it free again."""
+    """Keeps a model from being pruned, or releases it again."""
     with _registry(settings) as registry:
         return registry.protect(request.model, request.on, who=_who(request.who), why=request.reason)
 

@@ -174,7 +174,7 @@ def _reach_tables(settings: Settings) -> None:
 
 
 def _remove_steps(settings: Settings, run_id: str) -> int:
-    """Takes a run's steps out of the tables, the spool and the store without tables; gives the bytes that are free."""
+    """Takes a run's steps out of the tables, the spool and the store without tables; returns the bytes freed."""
     with Lake(settings) as lake:
         folders = [lake.spool / run_id, *(folder_of(settings, kind, run_id) for kind in KINDS)]
         if lake.exists:
