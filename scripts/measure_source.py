@@ -20,6 +20,8 @@ PACKAGE = ROOT / "src" / "alphaswarm_rl"
 LONGEST_FUNCTION = 60
 MOST_COMPLEX = 15
 MOST_ANY = 0.05
+#: What says nothing of a type: `Any`, and the aliases of `core.types` that are made of it.
+ANYTHING = {"Any", "Batch", "JsonObject", "JsonMapping"}
 #: Words that say nothing about a thing; names are the plain nouns and verbs of the field.
 RIDDLES = re.compile(r"(^|_)(told|said|its|wanted|there)(_|$)")
 #: Where names are looked at.
@@ -68,8 +70,9 @@ def parameters(function: Function) -> list[ast.arg]:
 
 
 def is_any(parameter: ast.arg) -> bool:
-    """Whether its annotation says `Any` somewhere; aliases of `core.types` say what is meant."""
-    return parameter.annotation is not None and "Any" in re.findall(r"\w+", ast.unparse(parameter.annotation))
+    """Whether its annotation says `Any` somewhere, or a name that stands for it."""
+    words = [] if parameter.annotation is None else re.findall(r"\w+", ast.unparse(parameter.annotation))
+    return not ANYTHING.isdisjoint(words)
 
 
 def names(tree: ast.AST) -> Iterator[str]:

@@ -124,7 +124,7 @@ def fee(rates: CostRates, quantity: float, price: float, volume: float) -> Fee:
     """What filling `quantity` units (positive: a buy) at `price` costs; nothing for nothing.
 
     This is the definition. Batched forms, held to it by tests: `kernels_numba._fee`, `kernels_torch.fees`,
-    `kernels_triton._fee`.
+    `kernels_triton._fee`; the solver for weights in `kernels_triton` has it once more, factored for its slope.
     """
     size = abs(quantity)
     if size == 0:
