@@ -12,10 +12,13 @@ from alphaswarm_rl.core.yaml import load_yaml
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
 from tests.docs.pages import ROOT, blocks, name_of, pages
+from tests.docs.warm_rl import warm_rl
 
 LANGUAGES = {"python", "bash", "yaml", "yaml settings", "text"}
 #: The README shows a whole training; here it is enough that it starts, ends and is found again.
 SHORTER = {"README.md": {"RL_TRAIN_TOTAL_TIMESTEPS": "2048", "RL_EVAL_EPISODES": "3"}}
+#: It installs a distribution, which only a process that starts afterwards finds.
+COLD = "docs/tutorials/add-a-reward-term.md"
 
 _MAKE = re.compile(r"^\s*make\b(.*)$")
 _TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
@@ -30,16 +33,25 @@ def test_every_block_says_what_it_is(page):
     assert {block.info for block in blocks(page)} <= LANGUAGES
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory):
+    """The folder that `rl` is found in."""
+    with warm_rl(tmp_path_factory.mktemp("bin")) as folder:
+        yield folder
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", with_code(), ids=name_of)
-def test_every_block_runs(page, tmp_path, monkeypatch):
+def test_every_block_runs(page, commands, tmp_path, monkeypatch):
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
     # What `Settings()` takes by default too, so that Python and shell blocks of a page share their runs.
     monkeypatch.setenv("ALPHASWARM_RL_HOME", str(work / ".alphaswarm"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    installed = Path(sys.executable).parent
+    first = installed if name_of(page) == COLD else commands
+    monkeypatch.setenv("PATH", os.pathsep.join([str(first), str(installed), os.environ["PATH"]]))
     for name, value in SHORTER.get(name_of(page), {}).items():
         monkeypatch.setenv(name, value)
     namespace = {"__name__": "page"}
