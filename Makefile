@@ -5,7 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
-.PHONY: help install demo test test-all check format docs bench bench-peers check-triton clean
+# Tests start hundreds of processes: without bytecode each of them would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help install demo test tests test-all check format docs bench bench-peers check-triton clean
 
 help:
 	@echo "make demo      install what is needed, train, evaluate, replay, show a table"
@@ -52,8 +55,12 @@ format: $(VENV)/.everything
 docs: $(VENV)/.everything
 	$(BIN)/python scripts/make_docs.py
 
-test: check
-	$(BIN)/pytest -m "not slow" --numprocesses 2 --dist worksteal
+# Both at once, and three workers: on two cores one of them mostly waits for a server, a disk or a process.
+test: $(VENV)/.everything
+	$(MAKE) --no-print-directory --jobs=2 check tests
+
+tests: $(VENV)/.everything
+	$(BIN)/pytest -m "not slow" --numprocesses 3 --dist worksteal
 
 test-all: test
 	$(BIN)/python scripts/full_counts.py
@@ -69,6 +76,7 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/models.py
 	$(BIN)/python benchmarks/telemetry.py
 	$(BIN)/python benchmarks/native_ppo.py
+	$(BIN)/python benchmarks/brake.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.
 PEERS := .venv-peers

@@ -31,7 +31,7 @@ FREE = re.compile(
     r"(^|\.)(id|run_id|parent_run_id|model_id|version_id|spec_id|ids?|path|model_path|checkpoint|best_checkpoint|home|folder"
     r"|module_path|code_fingerprint|component_modules|checkpoint_sha256|sha256|schema_version|host|pid|process_start"
     r"|fps|steps_per_second|seconds|started|ended|took|file|uri|url|bytes|size|trace_id|children|snapshot_id|git_commit|timestamp)(\.|$)"
-    r"|_at$|_s$|_seconds$|(^|\.)policy(\.|$)"
+    r"|_at$|_s$|_seconds$|(^|\.)policy(\.|$)|^options\..*\.description$"
 )
 #: Texts that differ from run to run wherever they stand.
 TEXTS = [
@@ -66,6 +66,7 @@ class Side:
     def rl(self, *words: str, check: bool = True, given: str | None = None) -> str:
         """Runs a command of that commit and gives its standard output."""
         environment = {**os.environ, "ALPHASWARM_RL_HOME": str(self.home), "PYTHONHASHSEED": "0"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
         done = subprocess.run(
             [str(self.python), "-m", "alphaswarm_rl.cli", *words],
             capture_output=True,
@@ -136,17 +137,25 @@ def _written(folder: Path, name: str, spec: dict[str, object]) -> Path:
 
 
 def differences(left: object, right: object, path: str = "") -> Iterator[str]:
-    """Where two JSON documents differ, but for what may."""
+    """Where two JSON documents differ, but for what may; what only the right one has was added since."""
     if FREE.search(path):
         return
     if isinstance(left, dict) and isinstance(right, dict):
-        for key in sorted({*left, *right}):
-            yield from differences(left.get(key), right.get(key), f"{path}.{key}".lstrip("."))
+        for key in sorted(left):
+            yield from differences(left[key], right.get(key), f"{path}.{key}".lstrip("."))
+    elif _by_key(left) and _by_key(right):
+        yield from differences(_by_key(left), _by_key(right), path)
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         for index, pair in enumerate(zip(left, right, strict=True)):
             yield from differences(*pair, f"{path}.{index}")
     elif _plain(left) != _plain(right):
         yield f"{path}: {left!r} != {right!r}"
+
+
+def _by_key(value: object) -> dict[str, object]:
+    """A list of things that have a key of their own, such as options, by that key."""
+    keyed = isinstance(value, list) and all(isinstance(item, dict) and "key" in item for item in value)
+    return {item["key"]: item for item in value} if keyed else {}
 
 
 def _plain(value: object) -> object:

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.lake import killing
+
 SPEC = """
 name: Worked example
 env: {class: gymnasium, kwargs: {id: CartPole-v1}}
@@ -17,14 +19,14 @@ evaluation: {episodes: 4}
 
 @pytest.fixture
 def rl(tmp_path):
-    """The real command in a process of its own, with --json."""
+    """The command in a process of its own, with --json."""
     (tmp_path / "spec.yaml").write_text(SPEC)
 
-    def call(*arguments):
-        command = [sys.executable, "-m", "alphaswarm_rl.cli", *arguments, "--json"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    def call(verb, *arguments):
+        spec = [tmp_path / word if word == "spec.yaml" else word for word in arguments]
+        answer = killing.rl(verb, *spec, "--json", home=tmp_path / "home")
+        assert answer.code == 0, answer.err
+        return answer.json
 
     return call
 

@@ -117,6 +117,7 @@ class InferSettings(FrozenModel):
     threads: int = Field(
         1, ge=1, description="CPU threads of torch in every verb. The bytes of a result depend on it, so it is pinned."
     )
+    offline: bool = Field(False, description="Whether `rl infer` answers without looking at the kill switch.")
 
 
 #: What a table may be called, and words joined by dots for its namespace.
@@ -204,13 +205,30 @@ class LedgerSettings(FrozenModel):
     episode_rate: float = Field(
         100.0, gt=0, description="Episodes per 1,000 transitions above which a batch of episodes is stored as one row."
     )
-    halt_poll_seconds: float = Field(0.25, gt=0, le=5, description="Seconds between two looks at the kill switch.")
+    halt_poll_seconds: float = Field(
+        0.25, gt=0, le=5, description="Seconds between two questions to the kill switch; above 0.5 it is 0.5."
+    )
     halt_silence_seconds: float = Field(
-        30.0, gt=0, description="Seconds without an answer from the kill switch after which training halts."
+        30.0,
+        gt=0,
+        description="Seconds without an answer from the kill switch after which runs halt and no answers are given.",
     )
-    heartbeat_seconds: float = Field(
-        10.0, gt=0, le=10, description="Seconds between two heartbeats of a run; 30 without one mean that it is dead."
+    heartbeat_seconds: float = Field(10.0, gt=0, le=10, description="Seconds between two heartbeats of a run.")
+    silence_seconds: float = Field(
+        30.0,
+        gt=0,
+        description="Seconds without a heartbeat after which a run counts as dead whose process cannot be seen: one on "
+        "another host, or in another container; longer than two heartbeats take.",
     )
+
+    @model_validator(mode="after")
+    def _silence_is_longer_than_heartbeats(self) -> LedgerSettings:
+        if self.silence_seconds <= 2 * self.heartbeat_seconds:
+            raise ValueError(
+                f"silence_seconds is {self.silence_seconds}, which must be more than two heartbeats "
+                f"of {self.heartbeat_seconds} seconds"
+            )
+        return self
 
 
 #: A section that nobody set: its class has the defaults, and is not built before it is needed.

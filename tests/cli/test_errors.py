@@ -1,5 +1,6 @@
 """What a mistake looks like: three lines or one JSON document, an exit code, and no traceback unless asked for."""
 
+import os
 import subprocess
 import sys
 
@@ -113,3 +114,58 @@ def test_a_closed_pipe_is_quiet():
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == ""
+
+
+LONG = "x" * 300
+METRICS = '{"mean_reward": 1, "std_reward": 1, "episodes": 1, "mean_episode_length": 1, "total_timesteps": 1}'
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("spec", "hash", LONG),
+        ("spec", "validate", "9" * 5000),
+        ("spec", "hash", "a\0b"),
+        ("evaluate", "9" * 5000),
+        ("evaluate", "cartpole_random", "--checkpoint", LONG),
+        ("options", "--plugin=../x"),
+        ("options", "--plugin="),
+        ("runs", "list", "--home", LONG),
+        ("runs", "list", "--home", "~nobody_at_all/x"),
+        ("runs", "list", "--settings", LONG),
+        ("infer", "--model-path", LONG),
+        ("models", "add", LONG, METRICS),
+        ("models", "add", "x", LONG),
+        ("models", "add", "x", "~nobody_at_all/x"),
+        ("models", "add", "x", '{"episodes": ' + "9" * 5000 + "}"),
+        ("models", "add", "x", '{"returns": ' + "[" * 5000 + "]" * 5000 + "}"),
+        ("lake", "export", "x", LONG),
+        ("runs", "export", "x", "--out", LONG),
+        ("tune", LONG),
+        ("train", "cartpole_random", "--net-arch", "[" * 5000),
+        ("train", "cartpole_random", "--gamma", "9" * 5000),
+    ],
+    ids=lambda arguments: " ".join(arguments)[:40].replace("\0", "NUL"),
+)
+def test_words_that_nobody_can_mean_are_wrong_input(rl, arguments):
+    answer = rl(*arguments, "--json")
+    assert answer.code == 2, answer
+    found = answer.json
+    error = found["error"] if "error" in found else found["specs"][0]["error"]
+    assert error["what"] != "internal error"
+    assert error["why"]
+    assert error["remedy"]
+
+
+@pytest.mark.timeout(60)
+def test_a_fifo_is_wrong_input_wherever_a_file_is_read(rl, tmp_path):
+    fifo = tmp_path / "fifo.yaml"
+    os.mkfifo(fifo)
+    for arguments in (
+        ("spec", "hash", fifo),
+        ("runs", "list", "--settings", fifo),
+        ("tune", fifo),
+        ("models", "add", "x", fifo),
+    ):
+        answer = rl(*arguments, "--json")
+        assert (answer.code, "is a FIFO" in answer.error["why"]) == (2, True), answer

@@ -1,5 +1,7 @@
 """`rl halt`."""
 
+from tests.ledger.troubles import locked
+
 
 def test_everything_is_halted_and_released(rl, random_spec):
     engaged = rl("halt", "--reason", "a test", "--json").json
@@ -43,3 +45,33 @@ def test_the_log_tells_who_halted_and_released_what(rl):
     entries = rl("halt", "--log", "--json").json
     assert [(entry["action"], entry["reason"]) for entry in entries] == [("engage", "drill"), ("release", "over")]
     assert rl("halt", "--log", "--status").code == 2
+
+
+def test_a_halt_of_a_locked_ledger_holds_by_its_file_and_says_so(rl, home, trained):
+    ledger = home / "ledger.db"
+    run = trained["run_id"]
+    with locked(ledger):
+        halted = rl("halt", "--reason", "now", "--json")
+        one = rl("halt", run, "--reason", "this too", "--json")
+        assert (halted.code, halted.json["engaged"], halted.json["reason"]) == (0, True, "now")
+        assert f"the halt holds by the file {ledger}.halt; the row in the ledger follows" in halted.err
+        assert f"{ledger}.{run}.halt" in one.err
+        assert [row["reason"] for row in rl("halt", "--status", "--json").json] == ["now", "this too"]
+        assert "engaged: now" in rl("infer", stdin="").err
+        assert rl("halt", "--log", "--json").json == []
+    assert rl("halt", "--release", "--reason", "over").code == 0
+    assert rl("halt", run, "--release", "--reason", "over").code == 0
+    assert rl("halt", "--status").out == "nothing is halted\n"
+    assert not list(home.glob("*.halt"))
+
+
+def test_a_halt_of_a_ledger_that_cannot_be_opened_holds_by_its_file(rl, home, trained):
+
+    (home / "ledger.db").write_bytes(b"no database at all")
+    halted = rl("halt", "--reason", "now", "--json")
+    assert halted.code == 0
+    assert "the halt holds by the file" in halted.err
+    assert (home / "ledger.db.halt").exists()
+    refused = rl("halt", "latest", "--reason", "one run")
+    assert refused.code == 2
+    assert "not an SQLite database" in refused.err

@@ -1,6 +1,7 @@
 """`rl infer`."""
 
 import json
+import os
 
 import pytest
 
@@ -53,6 +54,13 @@ def test_a_folder_as_the_model(rl, trained):
     assert lines(answer)[0]["checkpoint_sha256"] == trained["checkpoint_sha256"]
     assert rl("infer", "--model-path", "nowhere", stdin=ZERO).code == 1
     assert rl("infer", "--model-path", "nowhere", "--run", "latest").code == 2
+
+
+def test_a_fifo_as_the_model_is_wrong_input(rl, trained, tmp_path):
+    os.mkfifo(tmp_path / "model")
+    answer = rl("infer", "--model-path", tmp_path / "model", stdin=ZERO)
+    assert answer.code == 2
+    assert "it is no folder" in answer.err
 
 
 def test_episodes_are_those_of_the_runs_evaluation(rl, trained):

@@ -94,7 +94,7 @@ def test_gc(rl, trained, home):
 def test_gc_with_another_ledger_is_refused(rl, trained, home, tmp_path):
     answer = rl("runs", "gc", "--yes", "--db-url", f"sqlite:///{tmp_path}/other.db")
     assert answer.code == 2
-    assert "another ledger" in answer.err
+    assert "the home adopted the ledger" in answer.err
     assert (home / "models" / trained["run_id"]).is_dir()
 
 

@@ -8,7 +8,7 @@ from .calling import PPO, finished, start, wait_for_stage
 
 ENDLESS = ("--total-timesteps", 10**9, "--checkpoint-freq", 640)
 #: Not a multiple of the rollout's 64 transitions, so that every run of it ends a little later.
-LONG = 20_000
+LONG = 8_100
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -2,12 +2,14 @@
 
 import io
 import json
+import sqlite3
 
 import pytest
 
 from alphaswarm_rl.cli.results import give_run
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.runtime import RunResult
+from tests.lake import killing
 
 from .calling import finished, start
 
@@ -108,8 +110,8 @@ def test_the_event_log_is_gapless(rl, trained):
 
 
 @pytest.mark.parametrize(("level", "seen"), [("error", set()), ("info", {"done"}), ("debug", {"done", "env.built"})])
-def test_the_log_level_says_which_lines_are_written(random_spec, level, seen):
-    answer = finished(start("train", random_spec, "--json", "--log-level", level))
+def test_the_log_level_says_which_lines_are_written(random_spec, home, level, seen):
+    answer = killing.rl("train", random_spec, "--json", "--log-level", level, home=home)
     for stage in ("done", "env.built"):
         assert (f": {stage} (" in answer.err) == (stage in seen)
 
@@ -133,3 +135,21 @@ def test_the_text_says_how_to_judge_the_best_model(rl, trained, tmp_path):
 def _judged(text):
     (line,) = [line for line in text.splitlines() if line.startswith("judged ")]
     return line.split(maxsplit=1)[1]
+
+
+def test_resume_from_a_step(rl, ppo_spec, home):
+    run = rl("train", ppo_spec, "--checkpoint-freq", 64, "--json").json["run_id"]
+    with sqlite3.connect(home / "ledger.db") as connection:
+        connection.execute("UPDATE rl_runs SET status = 'interrupted'")
+    connection.close()
+    refused = rl("resume", run, "--from", 7, "--json")
+    assert refused.code == 2
+    assert refused.error["remedy"] == "Kept: 128, 192, 256."
+    assert rl("resume", run, "--from", -1).code == 2
+    # A finished run's files are merged.
+    merged = rl("resume", run, "--from", 128, "--json")
+    assert merged.code == 1
+    assert "merged into one file" in merged.error["why"]
+    answer = rl("resume", run, "--from", 256)
+    assert answer.code == 0
+    assert "resumed at step 256" in answer.err

@@ -218,6 +218,32 @@ def test_a_plugin_that_cannot_be_imported_is_an_error():
         catalogue.load_plugin("no_such_plugin")
 
 
+@pytest.mark.parametrize("name", ["../x", "", ".", "a/b", "/tmp/x", "a..b", "x.py\n", "a b", "\0", ".relative", "a-b"])
+def test_a_plugin_by_another_word_than_a_modules_name_is_refused_and_nothing_is_imported(name, monkeypatch):
+    monkeypatch.setattr(catalogue, "import_module", lambda module: pytest.fail(f"{module!r} was imported"))
+    with pytest.raises(ComponentError, match="not the name of a module"):
+        catalogue.load_plugin(name)
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "def", "raise RuntimeError('why')"])
+def test_a_plugin_that_fails_when_it_is_imported_is_an_error_with_its_reason(code, tmp_path, monkeypatch):
+    (tmp_path / "failing_plugin_of_a_test.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ComponentError, match=r"failing_plugin_of_a_test.*(ZeroDivision|Syntax|Runtime)Error"):
+        catalogue.load_plugin("failing_plugin_of_a_test")
+
+
+def test_what_the_catalogue_says_of_a_plugin_stays_what_it_says(tmp_path, monkeypatch):
+    (tmp_path / "taken_alias_of_a_test.py").write_text(
+        "from alphaswarm_rl.core.kinds import Policy\n\n\n"
+        "class Taken(Policy):\n    'It takes a name.'\n\n    rl_alias = 'random'\n\n"
+        "    def build(self, request):\n        raise NotImplementedError\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(DuplicateComponent):
+        catalogue.load_plugin("taken_alias_of_a_test")
+
+
 def test_the_catalogue_needs_no_heavy_library():
     code = (
         "import sys; from alphaswarm_rl.core import catalogue; print(len(catalogue.listing()));"

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,9 +74,62 @@ def test_an_anchor_that_contains_itself_is_refused():
         load_yaml("a: &a [*a]")
 
 
-def test_nesting_without_end_is_an_error():
+@pytest.mark.parametrize("depth", [65, 3000])
+def test_nesting_without_end_is_an_error(depth):
     with pytest.raises(SpecError, match="too deeply"):
-        load_yaml("{a: " * 3000 + "}" * 3000)
+        load_yaml("{a: " * depth + "1" + "}" * depth)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: !!timestamp 2020-01-31", "not plain data"),
+        ("a: !!binary aGk=", "not plain data"),
+        ("a: !!set {b}", "not plain data"),
+        ("a: !!bool x", "!!bool does not fit"),
+        ("a: !!int x", "!!int does not fit"),
+        ("a: !!map [1]", "!!map does not fit"),
+        ("a: !!seq {b: 1}", "!!seq does not fit"),
+    ],
+)
+def test_tags_of_other_data_and_tags_that_do_not_fit_are_refused(text, why):
+    with pytest.raises(SpecError, match=f"line 1: .*{why}"):
+        load_yaml(text)
+
+
+def test_tags_that_say_what_is_so_change_nothing():
+    assert load_yaml("{a: !!int 5, b: !!str 5, c: !!float 1.5, d: !!map {e: !!seq [1]}}") == {
+        "a": 5, "b": "5", "c": 1.5, "d": {"e": [1]},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: " + "9" * 5000, "line 1: an integer of 5000 digits"),
+        ("a: " + "9" * 4000, "an integer of 13288 bits"),
+        ("a: \0", "special characters"),
+        ('a: "\\ud800"', "half of a character"),
+        ("a: \udc80", "special characters"),
+    ],
+)
+def test_what_no_honest_file_has_is_refused_with_the_reason(text, why):
+    with pytest.raises(SpecError, match=why) as caught:
+        load_yaml(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo_and_a_file_of_too_many_bytes_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo.yaml")
+    with pytest.raises(SpecError, match=r"fifo.yaml is a FIFO"):
+        load_yaml_file(tmp_path / "fifo.yaml")
+    large = tmp_path / "large.yaml"
+    large.write_text("# " + "x" * (2**20 - 8) + "\na: 1\n")
+    assert load_yaml_file(large) == {"a": 1}
+    large.write_text("# " + "x" * (2**20 - 7) + "\na: 1\n")
+    with pytest.raises(SpecError, match="may have 1048576"):
+        load_yaml_file(large)
 
 
 def test_broken_yaml_names_the_line():

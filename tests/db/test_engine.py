@@ -4,14 +4,19 @@ import multiprocessing
 import resource
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from alphaswarm_rl.core.errors import LedgerError, MissingExtra
-from alphaswarm_rl.db.engine import open_engine, read, write
+from alphaswarm_rl.core.errors import LedgerBusy, LedgerError, MissingExtra
+from alphaswarm_rl.db import engine as engines
+from alphaswarm_rl.db.database import Database
+from alphaswarm_rl.db.engine import open_engine, read, sqlite_file, write
+from tests.ledger.troubles import copy_of, locked, put_in_place, remove
 
 
 def _sqlite(tmp_path: Path) -> str:
@@ -198,3 +203,99 @@ def test_a_forked_child_does_not_use_the_connections_of_its_parent(database_url:
     with read(engine) as connection:
         assert connection.execute(text("SELECT count(*) FROM t")).scalar_one() == 60
     engine.dispose()
+
+
+def _count(engine: Engine) -> int:
+    with read(engine) as connection:
+        return int(connection.execute(text("SELECT count(*) FROM t")).scalar_one())
+
+
+def _with_table(path: Path, rows: int) -> Engine:
+    engine = open_engine(f"sqlite:///{path}")
+    with write(engine) as connection:
+        connection.execute(text("CREATE TABLE t (x INTEGER)"))
+        for row in range(rows):
+            connection.execute(text("INSERT INTO t VALUES (:x)"), {"x": row})
+    return engine
+
+
+def test_a_file_that_is_put_in_its_place_is_opened_by_whoever_had_the_old_one(tmp_path: Path) -> None:
+    path, other = tmp_path / "x.db", tmp_path / "y.db"
+    engine = _with_table(path, rows=1)
+    _with_table(other, rows=3).dispose()
+    assert _count(engine) == 1
+    put_in_place(path, copy_of(other, tmp_path / "copy.db"))
+    assert _count(engine) == 3
+    with write(engine) as connection:
+        connection.execute(text("INSERT INTO t VALUES (9)"))
+    assert _count(open_engine(f"sqlite:///{path}")) == 4
+
+
+def test_a_file_that_is_gone_is_an_error_and_never_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    engine = _with_table(path, rows=1)
+    remove(path)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=r"x\.db: this process had it open, and it is gone"):
+            _count(engine)
+    engine.dispose()  # no connection is left either
+    with pytest.raises(LedgerError, match="gone"):
+        _count(engine)
+    assert not path.exists()
+
+
+def test_a_writer_waits_for_a_lock_as_long_as_it_has_patience(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    engine = _with_table(path, rows=0)
+    with locked(path):
+        began = time.monotonic()
+        with pytest.raises(LedgerBusy, match="another process holds it"), write(engine, patience=0.2):
+            pass
+        assert 0.15 < time.monotonic() - began < 5
+    with write(engine, patience=0.2) as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one() == 30_000
+    with read(engine) as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one() == 30_000
+
+
+def test_waiting_for_a_lock_ends_with_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    database = Database(_with_table(path, rows=0))
+    done = threading.Event()
+    waiter = threading.Thread(target=lambda: (database.wait_for_lock(), done.set()))
+    with locked(path):
+        waiter.start()
+        assert not done.wait(1.5)
+    assert done.wait(5)
+    waiter.join()
+    remove(path)
+    database.wait_for_lock()  # what else is wrong is not its business
+
+
+def test_only_sqlite_has_a_file(tmp_path: Path, new_postgres) -> None:
+    assert sqlite_file(open_engine(f"sqlite:///{tmp_path / 'x.db'}")) == tmp_path / "x.db"
+    assert sqlite_file(open_engine(new_postgres())) is None
+
+
+def test_postgresql_ends_the_transaction_of_a_process_that_stands_still(
+    new_postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = new_postgres()
+    with read(open_engine(url)) as connection:
+        assert connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar_one() == "1min"
+    monkeypatch.setattr(engines, "END_IDLE_TRANSACTIONS", "-cidle_in_transaction_session_timeout=300ms")
+    stale, other = open_engine(url), open_engine(url)
+    with write(other) as connection:
+        connection.execute(text("CREATE TABLE t (x INTEGER)"))
+
+    def stand_still() -> None:
+        with write(stale) as connection:
+            connection.execute(text("LOCK TABLE t"))
+            with write(other) as unhindered:
+                unhindered.execute(text("INSERT INTO t VALUES (1)"))
+            connection.execute(text("INSERT INTO t VALUES (2)"))
+
+    with pytest.raises(LedgerError, match="stood still"):
+        stand_still()
+    with read(other) as connection:
+        assert connection.execute(text("SELECT x FROM t")).scalars().all() == [1]

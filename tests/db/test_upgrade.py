@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import Engine, MetaData, text
@@ -15,26 +17,7 @@ from alphaswarm_rl.db.engine import open_engine, read, write
 from alphaswarm_rl.db.schema import LEDGER
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.settings import LedgerSettings, Settings
-
-NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
-HASHES = {"spec_hash": "a" * 64, "exec_hash": "b" * 64}
-PLACE = {"phase": "train", "first_episode": 0, "last_episode": 1, "iceberg_namespace": "rl", "iceberg_table": "t"}
-ROWS: dict[str, dict[str, Any]] = {
-    "rl_experiment_specs": {"id": "spec", "project_id": "default", "name": "Cart pole", "slug": "cartpole"}
-    | {"kind": "single", "description": "", "current_version": 1, "spec_yaml": "", "status": "active"}
-    | {"annotations": [], "meta": {}, "created_at": NOON, "updated_at": NOON},
-    "rl_experiment_versions": {"id": "version", "spec_id": "spec", "version": 1, "payload": {"slug": "cartpole"}}
-    | {"component_versions": {}, "notes": "", "created_at": NOON, **HASHES},
-    "rl_runs": {"id": "run-0001", "spec_id": "spec", "version_id": "version", "family": "cartpole", "target": "train"}
-    | {"status": "completed", "seed": 7, "device": "cpu", "timesteps": 100, "total_timesteps": 100, "resumed": 0}
-    | {"code_fingerprint": {}, "machine": {}, "arguments": {}, "overrides": {}, "result_summary": {"reward": 1.5}}
-    | {"halt_checks": 0, "notices": [], "host": "here", "pid": 1, "process_start": "1"}
-    | {"heartbeat_at": NOON, "created_at": NOON, **HASHES},
-    "rl_trajectory_refs": {"id": "one", "run_id": "run-0001", "timesteps": 100, "row_count": 10, **PLACE}
-    | {"first_step": 0, "last_step": 9, "created_at": NOON},
-    "rl_equity_curve_refs": {"id": "two", "run_id": "run-0001", "timesteps": 100, "row_count": 10, **PLACE}
-    | {"final_value": 1.5, "created_at": NOON},
-}
+from tests.db.first_revision import NOON, ROWS, insert
 
 
 @pytest.fixture
@@ -43,16 +26,15 @@ def first(database_url: str) -> Iterator[Engine]:
     engine = open_engine(database_url)
     LEDGER.upgrade(engine, "0001")
     with write(engine) as connection:
-        tables = MetaData()
-        tables.reflect(connection)
-        for name, row in ROWS.items():
-            connection.execute(tables.tables[name].insert().values(row))
+        insert(connection)
     yield engine
     engine.dispose()
 
 
-def test_rows_of_the_first_revision_are_kept_and_get_the_new_columns(first: Engine, database_url: str) -> None:
-    settings = Settings(ledger=LedgerSettings(url=database_url))
+def test_rows_of_the_first_revision_are_kept_and_get_the_new_columns(
+    first: Engine, database_url: str, tmp_path: Path
+) -> None:
+    settings = Settings(home=tmp_path / "home", ledger=LedgerSettings(url=database_url))
     with pytest.raises(LedgerError, match="rl db upgrade"):
         Ledger.open(settings)
     LEDGER.upgrade(first)
@@ -92,3 +74,29 @@ def test_an_upgrade_that_fails_leaves_the_ledger_as_it_was(first: Engine, monkey
     assert "checksum" not in tables.tables["rl_trajectory_refs"].c
     monkeypatch.undo()
     LEDGER.upgrade(first)
+
+
+def test_a_ledger_of_an_earlier_version_gets_an_id_and_the_order_of_its_runs(first: Engine) -> None:
+    later = ROWS["rl_runs"] | {"id": "run-0000", "created_at": NOON + timedelta(seconds=1)}
+    twin = ROWS["rl_runs"] | {"id": "run-0002"}
+    with write(first) as connection:
+        tables = MetaData()
+        tables.reflect(connection)
+        for row in (later, twin):
+            connection.execute(tables.tables["rl_runs"].insert().values(row))
+    LEDGER.upgrade(first)
+    ledger = Ledger(first)
+    assert UUID(ledger.id).version == 4
+    # The newest first, as until now: by the clock, and of one moment by the id.
+    assert [(run.id, run.number) for run in ledger.runs()] == [("run-0000", 3), ("run-0001", 2), ("run-0002", 1)]
+    assert ledger.create_run(version_id="version", target="train", seed=1).number == 4
+
+
+def test_two_ledgers_have_two_ids(new_database: Callable[[], str]) -> None:
+    ids = set()
+    for _ in range(2):
+        engine = open_engine(new_database())
+        LEDGER.upgrade(engine)
+        ids.add(Ledger(engine).id)
+        engine.dispose()
+    assert len(ids) == 2

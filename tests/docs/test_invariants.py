@@ -1,4 +1,4 @@
-"""The page of invariants names tests that exist, and the one invariant that has no better home."""
+"""The pages of invariants and promises name tests that exist."""
 
 import ast
 import re
@@ -12,7 +12,12 @@ _NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 INVARIANTS = (DOCS / "invariants.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("path", "test"), _NAMED.findall(INVARIANTS), ids=lambda part: part.rpartition("/")[2])
+#: Pages whose promises name their tests.
+PROMISES = [DOCS / "reliability.md", ROOT / "SECURITY.md"]
+NAMED = sorted({found for page in (DOCS / "invariants.md", *PROMISES) for found in _NAMED.findall(page.read_text())})
+
+
+@pytest.mark.parametrize(("path", "test"), NAMED, ids=lambda part: part.rpartition("/")[2])
 def test_a_named_test_exists(path, test):
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     assert test in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
@@ -23,3 +28,11 @@ def test_every_invariant_has_a_name_of_its_own_and_a_test():
     names = [row[0].removeprefix("| ") for row in rows]
     assert len(names) == len(set(names))
     assert len(_NAMED.findall(INVARIANTS)) == len(names)
+
+
+@pytest.mark.parametrize("page", PROMISES, ids=lambda page: page.name)
+def test_every_promise_has_a_test(page):
+    promised = page.read_text(encoding="utf-8").partition("## After trouble")[0]
+    rows = [line for line in promised.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 5
+    assert [row for row in rows if _NAMED.search(row) is None and "not defended" not in row] == []

@@ -7,6 +7,7 @@ starts from nothing is tested where commands are (`tests/cli`).
     python -m tests.docs.warm_rl SOCKET      serves until it is killed
 """
 
+import atexit
 import contextlib
 import gc
 import json
@@ -17,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -128,7 +130,15 @@ def _become(words: list[str], folder: str, environment: dict[str, str], files: l
         os.close(file)
     sys.argv = ["rl", *words]
     sys.path[0] = str(Path(sys.executable).parent)  # as an installed command has it
-    main()
+    try:
+        main()
+    except SystemExit as end:
+        # As Python ends, but for taking everything apart that is imported here, which takes most of a second.
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from alphaswarm_rl.core.claims import Claim, StaleClaim
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError, RunError
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, load_checkpoint
@@ -25,8 +26,8 @@ def store(tmp_path):
     return CheckpointStore(tmp_path / "models")
 
 
-def save(store, step=10, run="run"):
-    return store.save(run, step, STATES, spec={"name": "x"}, seed=1)
+def save(store, step=10, run="run", seed=1, claim=1):
+    return store.save(run, step, STATES, spec={"name": "x"}, seed=seed, claim=claim)
 
 
 def test_what_is_saved_is_loaded(store):
@@ -107,15 +108,76 @@ def test_a_newer_schema_is_refused(store):
         load_checkpoint(checkpoint.path)
 
 
+def test_a_checkpoint_that_is_there_is_never_replaced(store):
+    first = save(store)
+    assert save(store, seed=2) == first
+    assert load_checkpoint(first.path, expected_sha256=first.sha256).seed == 1
+    (first.path / "checkpoint.json").unlink()
+    with pytest.raises(CheckpointError, match="step 10 of run run"):
+        save(store)
+    assert (first.path / "state.safetensors").exists()
+
+
+def test_claims_save_apart_the_same_bytes_and_the_later_one_counts(store):
+    first, second = save(store), save(store, claim=2)
+    save(store, step=20)
+    last = save(store, step=5, claim=10)
+    assert first.path == store.root / "run" / "000000000010"
+    assert second.path == store.root / "run" / "claim-000002" / "000000000010"
+    assert second.sha256 == first.sha256
+    assert list(store.steps("run").items()) == [
+        (5, last.path),
+        (10, second.path),
+        (20, store.root / "run" / "000000000020"),
+    ]
+
+
+def test_a_claim_needs_nothing_but_what_is_kept_and_leaves_later_claims_alone(store):
+    kept, old, again = (save(store, step=step) for step in (10, 20, 30))
+    own, later = save(store, step=30, claim=2), save(store, step=40, claim=3)
+    assert set(store.unneeded(Claim("run", 2), [kept.path, own.path])) == {old.path, again.path}
+    assert set(store.unneeded(Claim("run", 1), [kept.path])) == {old.path, again.path}
+    assert set(store.unneeded(Claim("run", 3), [kept.path, later.path])) == {old.path, again.path, own.path}
+
+
+def test_a_kept_checkpoint_may_be_named_by_another_way(store, tmp_path):
+    saved = save(store)
+    (tmp_path / "link").symlink_to(store.root)
+    assert store.unneeded(Claim("run", 1), [tmp_path / "link" / "run" / saved.path.name]) == []
+
+
+def test_pruning_asks_before_each_whether_the_run_is_still_ours(store):
+    paths = [save(store, step=step).path for step in (10, 20, 30)]
+    asked = []
+
+    def refuse_stale():
+        asked.append([path.exists() for path in paths])
+        if len(asked) == 2:
+            raise Claim("run", 1).stale(2)
+
+    with pytest.raises(StaleClaim):
+        store.prune(paths, refuse_stale=refuse_stale)
+    assert asked == [[True, True, True], [False, True, True]]
+    assert list(store.steps("run")) == [20, 30]
+
+
+def test_what_two_processes_delete_is_deleted(store):
+    saved, other = save(store), save(store, step=20)
+    store.discard(saved.path)
+    store.discard(saved.path)
+    assert list(store.steps("run").values()) == [other.path]
+
+
+def test_what_a_killed_process_left_half_written_is_found_in_every_claim(store):
+    names = [".unfinished-000000000010", "claim-000002/.unfinished-000000000020"]
+    for name in names:
+        (store.root / "run" / name).mkdir(parents=True)
+    assert store.unfinished() == [store.root / "run" / name for name in names]
+
+
 def test_a_missing_folder_is_an_error_of_ours(tmp_path):
     with pytest.raises(CheckpointError, match="is not there"):
         load_checkpoint(tmp_path / "none")
-
-
-def test_pruning_keeps_the_newest_and_the_held(store):
-    paths = [save(store, step).path for step in (1, 2, 3, 4, 5)]
-    store.prune("run", keep_last=2, held=[paths[0]])
-    assert list(store.steps("run")) == [1, 4, 5]
 
 
 FULL_DISK = """

@@ -231,6 +231,85 @@ def test_weights_that_are_no_tensors_are_refused(settings, registry, their_zip, 
         add(registry, settings, rewritten(their_zip, policy_pth=policy), spec=tiny())
 
 
+@pytest.mark.timeout(60)
+def test_a_fifo_is_refused_at_once(settings, registry, tmp_path):
+    os.mkfifo(tmp_path / "fifo.zip")
+    with pytest.raises(ModelError, match=r"fifo\.zip is a FIFO"):
+        add(registry, settings, tmp_path / "fifo.zip", spec=tiny())
+
+
+@pytest.mark.parametrize(("name", "why"), [("a\0b", "NUL"), ("a" * 300, "longer")])
+def test_a_path_that_no_file_can_have_is_refused(settings, registry, tmp_path, name, why):
+    with pytest.raises(ModelError, match=why):
+        add(registry, settings, tmp_path / name, spec=tiny())
+
+
+def packed(their_zip, method, content=b"\0" * 40_000_000, says=None):
+    """A copy whose weights are compressed, and may say another size than they have."""
+    path = their_zip.with_name("packed.zip")
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("policy.pth", content)
+    if says is not None:
+        size = len(content).to_bytes(4, "little")
+        assert path.read_bytes().count(size) == 2
+        path.write_bytes(path.read_bytes().replace(size, says.to_bytes(4, "little")))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("method", "says", "why"),
+    [
+        (zipfile.ZIP_DEFLATED, None, "far larger"),
+        (zipfile.ZIP_DEFLATED, 100, "Bad CRC|far larger|tensors alone"),
+        (zipfile.ZIP_BZIP2, None, "compressed in a way that is not read"),
+        (zipfile.ZIP_LZMA, 100, "compressed in a way that is not read"),
+    ],
+)
+def test_weights_that_unpack_to_far_more_are_refused(settings, registry, their_zip, method, says, why):
+    with pytest.raises(ModelError, match=why):
+        add(registry, settings, packed(their_zip, method, says=says), spec=tiny())
+
+
+def test_weights_that_torch_would_unpack_to_far_more_are_refused(settings, registry, their_zip, monkeypatch):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/0", b"\0" * 40_000_000)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("torch read it"))
+    with pytest.raises(ModelError, match="unpacks to far more"):
+        add(registry, settings, rewritten(their_zip, policy_pth=inner.getvalue()), spec=tiny())
+
+
+def test_a_deflated_zip_is_as_good_as_a_stored_one(settings, registry, their_zip):
+    with zipfile.ZipFile(their_zip) as archive:
+        weights = archive.read("policy.pth")
+    row = add(registry, settings, packed(their_zip, zipfile.ZIP_DEFLATED, weights), spec=tiny())
+    assert row.algorithm == "ppo"
+
+
+@pytest.mark.parametrize("change", ["bfloat16", "huge view"])
+def test_weights_that_numpy_cannot_have_are_refused(settings, registry, theirs, their_zip, change):
+    weights = theirs.policy.state_dict()
+    name = next(iter(weights))
+    # A view of one number that says it has a trillion: to copy it is to have no memory left.
+    wrong = weights[name].bfloat16() if change == "bfloat16" else torch.zeros(1).expand(10**12)
+    buffer = io.BytesIO()
+    torch.save({**weights, name: wrong}, buffer)
+    with pytest.raises(ModelError, match=rf"{name} has the (type torch.bfloat16|shape \(1000000000000,\))"):
+        add(registry, settings, rewritten(their_zip, policy_pth=buffer.getvalue()), spec=tiny())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_zip_of_no_weights_with_flipped_bits_is_refused_with_a_reason(settings, registry, their_zip, seed):
+    generator = np.random.default_rng(seed)
+    content = bytearray(packed(their_zip, zipfile.ZIP_DEFLATED, their_zip.read_bytes()).read_bytes())
+    for place in generator.integers(0, len(content), 8):
+        content[place] ^= 1 << int(generator.integers(0, 8))
+    path = their_zip.with_name("flipped.zip")
+    path.write_bytes(content)
+    with pytest.raises(ModelError):
+        add(registry, settings, path, spec=tiny())
+
+
 def test_weights_that_are_not_finite_are_refused(settings, registry, theirs, tmp_path):
     with torch.no_grad():
         next(theirs.policy.parameters())[0, 0] = float("nan")

@@ -17,6 +17,7 @@ from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.inference.registered_models import load_model
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger.identity import adopt
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewEvaluation, NewModel, Scope
 from alphaswarm_rl.runtime import RLRuntime
@@ -29,6 +30,8 @@ SEEN = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
 
 @pytest.fixture
 def registry(settings):
+    with Ledger.open(settings) as ledger:
+        adopt(ledger.engine, settings, "the registry of these tests has models of a run that no ledger knows")
     with ModelRegistry.open(settings) as opened:
         yield opened
 
@@ -208,7 +211,7 @@ def test_a_kill_switch_that_is_engaged_later_stops_the_answers_until_it_is_relea
         wait_for(lambda: refusal(server) is None, seconds=2)
 
 
-def test_a_kill_switch_is_not_asked_at_every_answer_and_its_silence_is_told_once(
+def test_a_kill_switch_is_not_asked_at_every_answer_and_its_silence_is_logged_once(
     settings, registry, rows, monkeypatch, caplog
 ):
     judged(registry, rows[0], 100.0)
@@ -223,7 +226,7 @@ def test_a_kill_switch_is_not_asked_at_every_answer_and_its_silence_is_told_once
         began = time.monotonic()
         while time.monotonic() - began < 0.5:
             assert server.answer(SEEN[0]).model_id == rows[0].id
-        assert 2 <= len(looks) <= 5
+        assert 2 <= len(looks) <= 6
         assert sum("kill switch does not answer" in record.getMessage() for record in caplog.records) == 1
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.lake import producers
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.compaction import compact
@@ -27,7 +28,7 @@ def writer(settings: Settings, run_id: str, commits: int, start, environ=()) -> 
         for number in range(commits):
             segments = spool(lake, run_id, number=number, kinds=KINDS, first_episode=number, timesteps=number + 1)
             deliver(lake, segments, lambda segments: None)
-        compact(lake, run_id)
+        compact(lake, Claim(run_id))
         expire(lake, [])
 
 
@@ -121,7 +122,7 @@ def test_a_compaction_of_which_nobody_knows_whether_it_went_through_is_made_once
             deliver(lake, spool(lake, number=number, first_episode=number, kinds=KINDS[:1]), lambda _: None)
         before = rows_of(lake, RUN)
         commits_and_denies(monkeypatch, times=1)
-        compact(lake, RUN)
+        compact(lake, Claim(RUN))
         assert len(lake.files(lake.identifier("trajectories"), RUN)) == 1
         assert rows_of(lake, RUN) == before
 

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake import producers
 from alphaswarm_rl.lake.catalog import Lake
@@ -111,7 +112,7 @@ def test_a_file_that_was_placed_and_not_committed_is_placed_again(lake, monkeypa
 def test_a_part_of_a_merged_segment_that_is_in_the_table_adds_nothing(lake):
     segments = spooled_run(lake, 3)
     copies = {segment.path: segment.path.read_bytes() for segment in segments}
-    merge_spooled(lake.spool, RUN)
+    merge_spooled(lake.spool, Claim(RUN))
     deliver_all(lake, nothing)
     for path, content in copies.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +143,7 @@ def test_parts_beside_a_merged_segment_in_the_spool_are_not_delivered_beside_it(
     merge(segments, whole)
     assert list(spooled(lake.spool, RUN)) == [whole]
     assert len(spooled(lake.spool, RUN, parts=True)) == 4
-    merge_spooled(lake.spool, RUN)
+    merge_spooled(lake.spool, Claim(RUN))
     assert [path.name for path in left(lake)] == [whole.name]
     deliver_all(lake, nothing)
     assert episodes(lake) == [0] * 3 + [1] * 3 + [2] * 3
@@ -174,26 +175,21 @@ def test_a_file_that_is_no_segment_in_such_a_table_is_an_error(lake):
     deliver_all(lake, nothing)
     lake.append_arrow(lake.identifier("trajectories"), rows("trajectories"))
     with pytest.raises(LakeError, match=r"no segment's.*table of their own"):
-        compact(lake, RUN)
+        compact(lake, Claim(RUN))
 
 
 # -- dropping and merging --------------------------------------------------------------------------------------------
 
 
-def test_what_is_unwanted_leaves_spool_and_table(lake):
+def test_what_is_unwanted_leaves_the_table(lake):
     segments = spooled_run(lake, 4)
     deliver(lake, segments[:3], nothing)
-    assert drop(lake, RUN, lambda phase, name: name.timesteps > 6) == 2
+    drop(lake, RUN, lambda phase, name: name.timesteps > 6)
     assert episodes(lake) == [0] * 3 + [1] * 3
-    assert left(lake) == []
-    assert drop(lake, RUN, lambda phase, name: name.timesteps > 6) == 0
-
-
-def test_unwanted_parts_go_with_the_merged_segment_that_hides_them(lake):
-    segments = spooled_run(lake, 2)
-    merge(segments, segments[0].path.with_name(str(SegmentName(0, 1, 6))))
-    assert drop(lake, RUN, lambda phase, name: True) == 3
-    assert left(lake) == []
+    assert left(lake) == [segments[3].path]
+    version = lake.table("trajectories").metadata_location
+    drop(lake, RUN, lambda phase, name: name.timesteps > 6)
+    assert lake.table("trajectories").metadata_location == version
 
 
 @pytest.mark.parametrize("where", ["spool", "table"])
@@ -208,12 +204,12 @@ def test_unwanted_parts_go_with_the_merged_segment_that_hides_them(lake):
 def test_neighbours_are_merged_but_for_what_was_judged_last(lake, where, phase, merged):
     spooled_run(lake, 4, phase=phase)
     if where == "spool":
-        merge_spooled(lake.spool, RUN)
+        merge_spooled(lake.spool, Claim(RUN))
         deliver_all(lake, nothing)
     else:
         deliver_all(lake, nothing)
-        assert compact(lake, RUN) > 0
-        assert compact(lake, RUN) == 0
+        assert compact(lake, Claim(RUN)) > 0
+        assert compact(lake, Claim(RUN)) == 0
     assert sorted(names(lake)) == merged
     assert episodes(lake) == [number for number in range(4) for _ in range(3)]
 
@@ -221,7 +217,7 @@ def test_neighbours_are_merged_but_for_what_was_judged_last(lake, where, phase, 
 def test_segments_with_a_gap_between_them_are_not_merged(lake):
     for number in (0, 1, 3):
         spool(lake, kinds=STEPS, number=number, first_episode=number, timesteps=number)
-    merge_spooled(lake.spool, RUN)
+    merge_spooled(lake.spool, Claim(RUN))
     found = list(spooled(lake.spool, RUN).values())
     assert found == [SegmentName(0, 1, 1), SegmentName(3, 3, 3)]
 

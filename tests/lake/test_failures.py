@@ -144,7 +144,7 @@ def test_a_catalogue_that_is_locked_for_a_while_is_waited_for(settings):
 def test_a_catalogue_that_does_not_answer_is_not_asked_at_every_block(settings, impatient, monkeypatch):
     tries = []
     sent = open_stores.deliver
-    monkeypatch.setattr(open_stores, "deliver", lambda *args: (tries.append(None), sent(*args)))
+    monkeypatch.setattr(open_stores, "deliver", lambda *args, **more: (tries.append(None), sent(*args, **more)))
     small = LakeSettings(segment_rows=1, commit_rows=1, commit_seconds=600)
     lock = Lock(settings)
     request = StoreRequest(RUN, settings.model_copy(update={"lake": small}), lambda _: None, list)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.core.errors import DataError, LakeError, OptionError
 from alphaswarm_rl.lake import catalog
 from alphaswarm_rl.lake.catalog import Lake
@@ -163,7 +164,7 @@ def test_sweep_deletes_what_compaction_replaced_once_it_is_old(lake, ledger):
     before = {kind: rows_of(lake, kind) for kind in KINDS}
     pinned = snapshots(lake)[1]
     at_pin = rows_of(lake, snapshot_id=pinned)
-    assert compact(lake, RUN) == 12
+    assert compact(lake, Claim(RUN)) == 12
     pins = [{"kwargs": {"table": "rl.trajectories", "snapshot_id": pinned}}]
     expire(lake, pins)
     assert sweep(lake, DAY).files == 0  # all of it is young
@@ -193,7 +194,7 @@ def test_sweep_deletes_what_compaction_replaced_once_it_is_old(lake, ledger):
 def test_sweep_keeps_every_snapshot_that_is_left(lake, ledger):
     delivered(lake, ledger)
     before = {number: rows_of(lake, snapshot_id=number) for number in snapshots(lake)}
-    compact(lake, RUN)
+    compact(lake, Claim(RUN))
     make_old(lake.path(lake.warehouse))
     sweep(lake, DAY)
     assert {number: rows_of(lake, snapshot_id=number) for number in before} == before
@@ -210,7 +211,7 @@ def test_undelivered_segments_survive_all_maintenance(lake, ledger):
     half.write_bytes(b"being written")
     make_old(lake.settings.lake_path)
     before = {path: path.read_bytes() for path in files_below(lake.spool)}
-    compact(lake, RUN)
+    compact(lake, Claim(RUN))
     expire(lake, [])
     sweep(lake, DAY)
     status(lake, ledger, unknown=True)
@@ -288,7 +289,7 @@ def test_sweep_refuses_a_catalogue_that_is_older_than_its_files(lake, ledger, se
 def test_the_same_on_s3(s3_lake, ledger, monkeypatch):
     delivered(s3_lake, ledger, at_once=True)
     before = rows_of(s3_lake)
-    compact(s3_lake, RUN)
+    compact(s3_lake, Claim(RUN))
     expire(s3_lake, [])
     waiting = spool(s3_lake, RUN, number=3, first_episode=3, timesteps=12)
     assert sweep(s3_lake, DAY).files == 0

@@ -7,6 +7,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from sqlalchemy import update
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.lake import producers
 from alphaswarm_rl.lake.catalog import Lake, files_of
@@ -84,7 +85,7 @@ def test_nothing_is_sound(lake, ledger, settings):
 def test_silent_on_sound_tables(lake, ledger, compacted):
     sound(lake, ledger)
     if compacted:
-        assert compact(lake, RUN)
+        assert compact(lake, Claim(RUN))
     assert verify(lake, ledger) == []
     assert verify(lake, ledger, [RUN]) == []
 

@@ -9,7 +9,7 @@ from multiprocessing.synchronize import Barrier
 from typing import TypeVar
 
 from alphaswarm_rl.core.errors import RunError
-from tests.ledger.samples import SampleSpec, open_ledger, segment_ref
+from tests.ledger.samples import SampleSpec, new_run, open_ledger, segment_ref
 
 SIZE = 8
 PATIENCE = 120
@@ -58,6 +58,12 @@ def persist_the_same_new_spec(url: str) -> tuple[str, int]:
         # Nobody may look for the next round's number before everybody is done with this one.
         _wait()
         return version.id, version.version
+
+
+def make_a_run(url: str) -> int:
+    with open_ledger(url) as ledger:
+        _wait()
+        return new_run(ledger).number
 
 
 def claim_the_latest_run(url: str) -> bool:

@@ -6,8 +6,9 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from alphaswarm_rl.db.database import open_ready
+from alphaswarm_rl.db.schema import LEDGER
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.settings import LedgerSettings, Settings
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class SampleSpec:
 
 
 def open_ledger(url: str) -> Ledger:
-    return Ledger.open(Settings(ledger=LedgerSettings(url=url)))
+    """The ledger itself, of no home."""
+    return Ledger(open_ready(url, LEDGER))
 
 
 def new_run(ledger: Ledger, **columns: Any) -> RunRow:

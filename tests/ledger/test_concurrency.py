@@ -47,6 +47,13 @@ def test_eight_processes_persist_one_new_spec_many_times(crew: Crew, database_ur
     _persist_together(crew, database_url, MANY_ROUNDS)
 
 
+def test_eight_processes_that_make_runs_get_a_number_each(crew: Crew, ledger: Ledger, database_url: str) -> None:
+    new_run(ledger)
+    for done in range(ROUNDS):
+        first = 2 + done * SIZE
+        assert sorted(crew.together(tasks.make_a_run, database_url)) == list(range(first, first + SIZE))
+
+
 def test_of_eight_processes_that_claim_a_run_exactly_one_wins(crew: Crew, ledger: Ledger, database_url: str) -> None:
     for _ in range(ROUNDS):
         ledger.finish_run(new_run(ledger).id, "halted")

@@ -18,6 +18,14 @@ def test_a_halt_of_everything_concerns_every_run(ledger: Ledger) -> None:
     assert ledger.halt_reason("any other") == "market closed"
 
 
+@pytest.mark.parametrize(("reason", "actor", "what"), [("a\x1bb", "ann", "reason"), ("a", "a\u202en", "actor")])
+def test_reason_and_actor_have_no_control_characters(ledger: Ledger, reason: str, actor: str, what: str) -> None:
+    for use in (ledger.engage, ledger.release):
+        with pytest.raises(LedgerError, match=f"the {what} of the kill switch: it contains the control character"):
+            use("*", reason, actor)
+    assert (ledger.halt_status(), ledger.halt_log()) == ([], [])
+
+
 def test_a_halt_of_one_run_concerns_no_other(ledger: Ledger) -> None:
     one, other = new_run(ledger), new_run(ledger)
     halted = ledger.engage(one.id[:13], "diverges", "ann")

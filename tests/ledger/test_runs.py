@@ -12,6 +12,7 @@ from sqlalchemy.exc import StatementError
 from alphaswarm_rl.core.errors import LedgerError, RunError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger import FamilyCount, Ledger
+from alphaswarm_rl.ledger import runs as ledger_runs
 from alphaswarm_rl.ledger.liveness import this_process
 from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.settings import Settings
@@ -26,6 +27,7 @@ def test_a_ledger_without_settings_is_the_one_that_environment_and_settings_file
         run = new_run(ledger)
     with Ledger.open(Settings(home=home)) as same:
         assert same.run(run.id).id == run.id
+    (home / "ledger.json").unlink()
     (home / "settings.yaml").write_text(f"ledger: {{url: 'sqlite:///{tmp_path / 'other.db'}'}}\n")
     with Ledger.open() as other:
         assert other.runs() == []
@@ -71,6 +73,24 @@ def test_a_run_is_found_by_its_beginning_or_as_the_latest(ledger: Ledger) -> Non
         ledger.run("%%%%")
     with pytest.raises(RunError, match="Did you mean"):
         ledger.run(first.id[:-1] + "7")
+
+
+def test_the_latest_run_is_the_one_that_was_made_last_whatever_clocks_say(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = new_run(ledger)
+    monkeypatch.setattr(ledger_runs, "utc_now", lambda: datetime(1999, 12, 31, tzinfo=UTC))
+    second = new_run(ledger, parent_run_id=first.id)
+    third = new_run(ledger, parent_run_id=first.id)
+    assert second.created_at < first.created_at
+    assert [first.number, second.number, third.number] == [1, 2, 3]
+    assert ledger.run("latest") == third
+    assert [run.id for run in ledger.runs()] == [third.id, second.id, first.id]
+    assert [run.id for run in ledger.runs(limit=1)] == [third.id]
+    assert ledger.children(first.id) == [second, third]
+    assert ledger.runs_by_spec_hash() == {first.spec_hash: [first.id, second.id, third.id]}
+    with pytest.raises(RunError, match=f"The newest are {third.id}, {second.id}, {first.id}"):
+        ledger.run("zzzzzzzz")
 
 
 def test_runs_are_listed_by_status_target_and_slug(ledger: Ledger) -> None:

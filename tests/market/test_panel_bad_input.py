@@ -124,6 +124,11 @@ ARRAYS = {
         ({"close": -np.ones((3, 2))}, r"row 0 \(asset 'A', 2020-01-01\), column 'close': -1"),
         ({"assets": [1, 2]}, r"asset 0: its name 1 is int"),
         ({"assets": ["A", "A"]}, r"asset 'A': the name is there twice"),
+        ({"assets": ["A", "B\x1b[31m"]}, r"the name of asset 1: it contains the control character U\+001B"),
+        (
+            {"features": {"x\u202e": np.ones((3, 2))}},
+            r"the name of feature 0: it contains the control character U\+202E",
+        ),
         ({"assets": [], "close": np.ones((3, 0))}, r"no asset"),
         ({"timestamps": ARRAYS["timestamps"][[0, 2, 1]]}, r"row 2.*earlier"),
         ({"timestamps": ARRAYS["timestamps"][[0, 0, 1]]}, r"row 1.*came before"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,39 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "model")
     (folder / "state.safetensors").unlink()
     with pytest.raises(ModelError, match=r"state\.safetensors is not there"):
+        verified_sha256(folder, None)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["state.safetensors", "checkpoint.json"])
+@pytest.mark.parametrize("kind", ["FIFO", "link out"])
+def test_only_regular_files_of_the_folder_itself_are_read(tmp_path: Path, name: str, kind: str) -> None:
+    folder = checkpoint(tmp_path / "model")
+    path = folder / name
+    path.rename(tmp_path / name)
+    if kind == "FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / name)
+    with pytest.raises(ModelError, match=f"{name} (is a FIFO|leads out of the folder)"):
+        verified_sha256(folder, None)
+
+
+@pytest.mark.timeout(20)
+def test_a_file_of_its_own_is_regular_too(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.zip")
+    with pytest.raises(ModelError, match=r"model\.zip is a FIFO"):
+        verified_sha256(tmp_path / "model.zip", None)
+
+
+def test_a_manifest_beyond_the_limits_is_refused(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "model")
+    (folder / "checkpoint.json").write_text("[" * 9000 + "]" * 9000)
+    with pytest.raises(ModelError, match="nested too deeply"):
+        verified_sha256(folder, None)
+    with (folder / "checkpoint.json").open("wb") as file:
+        file.truncate((256 << 20) + 1)
+    with pytest.raises(ModelError, match="may have 268435456"):
         verified_sha256(folder, None)
 
 

@@ -255,7 +255,10 @@ def test_checksum_fails_where_none_was_registered(alone: ModelRegistry, tmp_path
 
 
 def test_a_missing_file_fails_and_is_no_crash(alone: ModelRegistry, tmp_path: Path) -> None:
-    row = alone.register(NewModel(tmp_path / "nowhere", "ppo", CARTPOLE, 1, "0" * 64, {}))
+    file = tmp_path / "model.zip"
+    file.write_text("x")
+    row = alone.register(NewModel(file, "ppo", CARTPOLE, 1, "0" * 64, {}))
+    file.unlink()
     assert "not there" in alone.validate(row.id).checks[-1].reason
 
 

@@ -243,6 +243,16 @@ def test_who_and_why_must_be_said(alone: ModelRegistry, tmp_path: Path, unsaid: 
     assert len(alone.promotions(row.id)) == 1
 
 
+@pytest.mark.parametrize("hostile", [{"who": "me\x1b[2J"}, {"why": "good\nbad"}])
+def test_who_and_why_have_no_control_characters(alone: ModelRegistry, tmp_path: Path, hostile: dict[str, str]) -> None:
+    row = add(alone, tmp_path / "model")
+    with pytest.raises(ModelError, match=f"the {'who' if 'who' in hostile else 'reason'} of a promotion.*control"):
+        alone.promote(row.id, **{**ME, **hostile})
+    with pytest.raises(ModelError, match=r"the alias.*control"):
+        alone.set_alias(row.id, "cana\x9bry", **ME)
+    assert alone.promotions(row.id) == []
+
+
 def test_a_wrong_place_is_refused(alone: ModelRegistry, tmp_path: Path) -> None:
     row = add(alone, tmp_path / "model")
     with pytest.raises(ModelError, match="staging, production, archived"):

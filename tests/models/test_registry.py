@@ -33,6 +33,12 @@ def test_the_same_file_again_is_the_same_row(registry: ModelRegistry, tmp_path: 
     assert len(registry.list()) == 1
 
 
+def test_a_tag_has_no_control_characters(registry: ModelRegistry, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"a tag of the model: it contains the control character U\+007F"):
+        registry.register(new_model(tmp_path / "model", tags=["a", "b\x7f"]))
+    assert registry.list() == []
+
+
 def test_the_same_file_again_gets_further_tags_and_its_parent(registry: ModelRegistry, tmp_path: Path) -> None:
     parent = registry.register(new_model(tmp_path / "parent"))
     row = registry.register(new_model(tmp_path / "model", tags=["a", "b"]))

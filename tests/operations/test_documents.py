@@ -74,6 +74,8 @@ def keys_of(schema, definitions):
 LOOKS = [
     ("components.list", {"kind": "env"}),
     ("components.show", {"kind": "env", "alias": "cartpole"}),
+    ("db.adopt", {"reason": "for a test"}),
+    ("db.rebuild", {}),
     ("db.status", {}),
     ("db.upgrade", {}),
     ("doctor", {}),
@@ -134,14 +136,14 @@ IN_OTHER_TESTS = {
 
 #: The keys of documents that are not simply the fields of their classes.
 KEYS = {
-    "db.status": {"url", "revision", "head", "state", "registry"},
+    "db.status": {"url", "revision", "head", "state", "registry", "ledger_id", "adopted"},
     "db.upgrade": {"url", "from", "revision", "head", "registry"},
     "lake.compact": {"runs", "files"},
     "lake.sweep": {"dry_run", "files", "bytes", "paths"},
     "lake.verify": {"ok", "findings"},
     "models.prune": {"dry_run", "models", "deleted"},
     "models.show": {"model", "aliases", "evaluation", "validation"},
-    "runs.gc": {"dry_run", "bytes", "folders"},
+    "runs.gc": {"dry_run", "bytes", "folders", "runs"},
     "runs.trajectories": {"run_id", "rows", "more", "undelivered"},
     "sql": {"columns", "rows"},
 }
@@ -177,7 +179,7 @@ def test_results_of_changes_conform(home, tmp_path):
     removed = conforming("runs.rm", home, run=trained["run_id"])
     assert (removed["run_id"], removed["removed"]) == (trained["run_id"], True)
     collected = conforming("runs.gc", home)
-    assert set(collected) == {"dry_run", "bytes", "folders"}
+    assert set(collected) == {"dry_run", "bytes", "folders", "runs"}
 
 
 def test_every_operation_is_looked_at():

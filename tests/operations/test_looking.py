@@ -87,7 +87,10 @@ def test_segments_of_unknown_runs_and_other_stores_stay(settings, ledger, run):
     done = commit_segments(settings, NamedRuns())
     assert (done.segments, done.runs) == (0, ())
     assert any(f"run {unknown}: the ledger has no such run" in problem for problem in done.problems)
-    assert any("belong to the parquet store" in problem for problem in done.problems)
+    problem = f"run {RUN}: its steps belong to the parquet store"
+    assert f"{problem}; it cannot go on; remove it: rl runs rm {RUN}" in done.problems
+    ledger.update_run(RUN, checkpoint="somewhere")
+    assert f"{problem}; go on with it: rl resume {RUN}" in commit_segments(settings, NamedRuns()).problems
     ledger.update_run(RUN, recording={"store": "iceberg"})
     assert commit_segments(settings, NamedRuns((RUN,))).segments == 4
     steps = equity(settings, StepQuery("latest", limit=2))

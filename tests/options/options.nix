@@ -118,6 +118,11 @@
     default = 1;
     description = "CPU threads of torch in every verb. The bytes of a result depend on it, so it is pinned.";
   };
+  options.rl.infer.offline = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether `rl infer` answers without looking at the kill switch.";
+  };
   # Store: Experiment tracking. Experiment → Artifacts (Information)
   options.rl.store.backend = lib.mkOption {
     type = lib.types.enum [ "local" "s3" "mlflow" "wandb" ];
@@ -442,16 +447,21 @@
   options.rl.home.haltPollSeconds = lib.mkOption {
     type = lib.types.float;
     default = 0.25;
-    description = "Seconds between two looks at the kill switch.";
+    description = "Seconds between two questions to the kill switch; above 0.5 it is 0.5.";
   };
   options.rl.home.haltSilenceSeconds = lib.mkOption {
     type = lib.types.float;
     default = 30.0;
-    description = "Seconds without an answer from the kill switch after which training halts.";
+    description = "Seconds without an answer from the kill switch after which runs halt and no answers are given.";
   };
   options.rl.home.heartbeatSeconds = lib.mkOption {
     type = lib.types.float;
     default = 10.0;
-    description = "Seconds between two heartbeats of a run; 30 without one mean that it is dead.";
+    description = "Seconds between two heartbeats of a run.";
+  };
+  options.rl.home.silenceSeconds = lib.mkOption {
+    type = lib.types.float;
+    default = 30.0;
+    description = "Seconds without a heartbeat after which a run counts as dead whose process cannot be seen: one on another host, or in another container; longer than two heartbeats take.";
   };
 }

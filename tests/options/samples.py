@@ -25,6 +25,7 @@ SAMPLES = {
     "infer.modelPath": ("models/x", Path("models/x")),
     "infer.device": ("cpu", "cpu"),
     "infer.threads": ("2", 2),
+    "infer.offline": ("true", True),
     "store.backend": ("mlflow", "mlflow"),
     "store.trackingUri": ("http://tracker:1", "http://tracker:1"),
     "store.experimentName": ("mine", "mine"),
@@ -90,4 +91,5 @@ SAMPLES = {
     "home.haltPollSeconds": ("0.5", 0.5),
     "home.haltSilenceSeconds": ("60", 60.0),
     "home.heartbeatSeconds": ("5", 5.0),
+    "home.silenceSeconds": ("45", 45.0),
 }

@@ -227,3 +227,10 @@ def test_a_verb_may_allow_fewer_run_arguments():
 def test_run_arguments_see_typos_too():
     with pytest.raises(OptionError, match="ALPHASWARM_RL_ENV_SEED"):
         run_arguments({}, {"ALPHASWARM_RL_ENV_SEEED": "3"})
+
+
+def test_a_text_has_no_control_characters():
+    with pytest.raises(OptionError) as caught:
+        load_settings({"store.runName": "a\x1b[2J"}, {}, None)
+    assert caught.value.why == "it contains the control character U+001B"
+    assert load_settings({"store.runName": "a é"}, {}, None).store.run_name == "a é"

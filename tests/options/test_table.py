@@ -109,6 +109,7 @@ OURS = {
     "traces.exporter",
     "logs.exporter",
     "infer.threads",
+    "infer.offline",
     "store.keepLast",
     "store.deliverySeconds",
     "data.root",
@@ -127,6 +128,7 @@ OURS = {
     "home.haltPollSeconds",
     "home.haltSilenceSeconds",
     "home.heartbeatSeconds",
+    "home.silenceSeconds",
 }
 
 

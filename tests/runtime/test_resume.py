@@ -128,12 +128,12 @@ def test_silence_of_the_kill_switch_halts_training(settings, monkeypatch):
         update={"ledger": settings.ledger.model_copy(update={"halt_poll_seconds": 0.01, "halt_silence_seconds": 0.05})}
     )
 
-    def silent(self, run_id):
+    def silent(self):
         raise ConnectionError("the database is gone")
 
     def start_being_silent(event):
         if event.stage == "train.step":
-            monkeypatch.setattr(Ledger, "halt_reason", silent)
+            monkeypatch.setattr(Ledger, "halt_status", silent)
 
     result = RLRuntime(
         tiny(training={"total_timesteps": 10**7, "n_envs": 8}, agent={"class": "random"}),
@@ -148,19 +148,19 @@ def test_a_kill_switch_that_hangs_halts_training_too(settings, monkeypatch):
     import threading
 
     patient = settings.ledger.model_copy(update={"halt_poll_seconds": 0.01, "halt_silence_seconds": 0.2})
-    hung, real = threading.Event(), Ledger.halt_reason
+    hung, real = threading.Event(), Ledger.halt_status
 
-    def hang(self, run_id):
+    def hang(self):
         if hung.is_set() and threading.current_thread() is not threading.main_thread():
             threading.Event().wait(20)  # longer than the run: it never answers
-        return real(self, run_id)
+        return real(self)
 
     def start_hanging(event):
         if event.stage == "train.step":
             hung.set()
 
-    monkeypatch.setattr(Ledger, "halt_reason", hang)
-    monkeypatch.setattr("alphaswarm_rl.runtime.halting._JOIN_SECONDS", 0.1)
+    monkeypatch.setattr(Ledger, "halt_status", hang)
+    monkeypatch.setattr("alphaswarm_rl.ledger.brake._JOIN_SECONDS", 0.1)
     spec = tiny(training={"total_timesteps": 10**8, "n_envs": 8}, agent={"class": "random"})
     result = RLRuntime(spec, settings.model_copy(update={"ledger": patient}), sinks=[start_hanging]).train()
     assert result.status == "halted"

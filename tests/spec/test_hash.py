@@ -11,6 +11,7 @@ from pydantic import Field
 
 from alphaswarm_rl.core import catalogue, kinds
 from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.control_characters import control_character
 from alphaswarm_rl.core.hashing import added_field, birth_default, canonical_fields, is_added
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.yaml import dump_yaml
@@ -99,8 +100,12 @@ def test_yaml_round_trip_keeps_the_hash():
         assert (again.spec_hash, again.exec_hash) == (spec(text).spec_hash, spec(text).exec_hash)
 
 
+def _is_a_name(text):
+    return control_character(text) is None and any(c.isascii() and c.isalnum() for c in text)
+
+
 @given(
-    st.text(min_size=1, max_size=20).filter(lambda text: any(c.isascii() and c.isalnum() for c in text)),
+    st.text(min_size=1, max_size=20).filter(_is_a_name),
     st.lists(st.text(max_size=8), max_size=3),
     st.dictionaries(st.text(max_size=5), st.integers(-5, 5) | st.text(max_size=5), max_size=3),
 )

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from alphaswarm_rl.core.errors import PartNotHere, SpecError
@@ -23,6 +25,26 @@ def load(text):
 )
 def test_slugs(name, slug):
     assert slugify(name) == slug
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"name": "a\x1b[31m"}, "name"),
+        ({"mlflow": {"experiment": "a\nb"}}, "mlflow.experiment"),
+        ({"mlflow": {"register_model_as": "a\x7f"}}, "mlflow.register_model_as"),
+        ({"mlflow": {"tags": {"team": "\u202ex"}}}, "mlflow.tags.team"),
+        ({"mlflow": {"tags": {"te\x9bam": "x"}}}, "mlflow.tags.te\x9bam"),
+        ({"universe": {"symbols": ["A\x1bB"]}}, "universe.symbols.0"),
+    ],
+)
+def test_a_name_has_no_control_characters_but_what_is_stored_stays_readable(changed, path):
+    data = {**load(MINIMAL).as_data(), **changed}
+    with pytest.raises(SpecError, match=re.escape(path)) as refused:
+        RLExperimentSpec.from_data(data)
+    assert "it contains the control character U+" in refused.value.why
+    stored = RLExperimentSpec.from_data(data, stored=True)
+    assert stored.spec_hash != load(MINIMAL).spec_hash
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from alphaswarm_rl.core.claims import StaleClaim
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import RunError, SpecError
 from alphaswarm_rl.core.kinds import Experiment
 from alphaswarm_rl.core.study_context import StudyContext, StudyRun
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.studies.context import RuntimeContext
 from tests.studies.documents import TRADING, base
@@ -116,3 +118,19 @@ def test_an_experiment_runs_on_any_context(settings, ledger):
     found = Seeds(Seeds.Config()).run(context_of(SHORT, settings))
     assert [row.name for row in ledger.runs()] == ["seed 1", "seed 0"]
     assert found == [ledger.runs()[1].mean_reward, ledger.runs()[0].mean_reward]
+
+
+def taken_over(settings):
+    """A rule that never stops a run, and after its start says that another process goes on with it."""
+
+    def take_over(event):
+        if event.stage == "start":
+            with Ledger.open(settings) as ledger, ledger.engine.begin() as connection:
+                connection.execute(runs.update().values(resumed=runs.c.resumed + 1))
+
+    return take_over
+
+
+def test_a_run_that_another_process_took_over_is_no_result(settings, ledger):
+    with pytest.raises(StaleClaim, match="another process resumed it"):
+        context_of(SHORT, settings).train(stop_when=taken_over(settings))

@@ -1,11 +1,16 @@
 """Searching: trials are ordinary runs, drawn alike whoever draws them, pruned truthfully, counted."""
 
+import sqlite3
 import subprocess
 import sys
 
 import pytest
+from optuna.exceptions import StorageInternalError
+from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError, OperationalError
 
-from alphaswarm_rl.core.errors import MissingExtra, OptionError, RunError
+from alphaswarm_rl.core.claims import Claim, StaleClaim
+from alphaswarm_rl.core.errors import DiskError, MissingExtra, OptionError, RunError
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime, RunFailed
 from alphaswarm_rl.settings import Settings
@@ -227,3 +232,53 @@ def test_a_trial_whose_parameters_contradict_each_other_fails_with_the_reason(se
     (trial,) = tune(plan, settings).trials
     assert (trial.state, trial.run_id) == ("failed", None)
     assert "start (2023-09-01) must lie before end (2023-05-01)" in trial.error
+
+
+def test_a_study_whose_run_another_process_took_over_ends(settings, ledger, monkeypatch):
+    def taken_over(*_, **__):
+        error = Claim("11111111-2222-3333-4444-555555555555").stale(2)
+        error.add_note("11111111-2222-3333-4444-555555555555")  # as the runtime notes it
+        raise error
+
+    monkeypatch.setattr(RLRuntime, "train", taken_over)
+    with pytest.raises(StaleClaim) as stale:
+        tune(document(trials=2), settings)
+    assert stale.value.exit_code == 4
+    with open_study(Plan.of(TuningDocument.from_data(document(trials=2))), settings) as study:
+        assert [row.state for row in study.rows()] == ["interrupted"]
+
+
+def full_disk(study):
+    """No page more for the file of a study."""
+    engine = study._study._storage._backend.engine
+    event.listen(engine, "checkout", lambda connection, *_: connection.execute("PRAGMA max_page_count = 1"))
+
+
+def test_a_full_disk_under_a_study_is_an_error_with_a_reason(settings):
+    plan = Plan.of(TuningDocument.from_data(document()))
+    with pytest.raises(DiskError) as failed, open_study(plan, settings) as study:  # noqa: PT012
+        full_disk(study)
+        study.fail(study.ask(), "x" * 100_000)
+    assert failed.value.exit_code == 1
+    assert "studies.db" in failed.value.what
+    assert failed.value.why.startswith("the disk is full")
+    assert failed.value.remedy.endswith("Then run the same command again.")
+
+
+def test_a_storage_that_fails_as_it_is_opened_has_a_reason_too(settings, monkeypatch):
+    def broken(*_, **__):
+        cause = sqlite3.OperationalError("disk I/O error")
+        cause.sqlite_errorname = "SQLITE_IOERR_WRITE"
+        raise OperationalError("CREATE TABLE", None, cause)
+
+    monkeypatch.setattr("optuna.storages.RDBStorage", broken)
+    with pytest.raises(DiskError, match="the disk cannot be read or written"):
+        tune(document(), settings)
+
+
+def test_what_is_no_fault_of_the_disk_stays_what_it_is(settings):
+    plan = Plan.of(TuningDocument.from_data(document()))
+    for mistake in (StorageInternalError("a mistake"), IntegrityError("INSERT", None, sqlite3.IntegrityError("key"))):
+        with pytest.raises(type(mistake)) as raised, open_study(plan, settings):
+            raise mistake
+        assert raised.value is mistake

@@ -13,6 +13,7 @@ def test_a_change_of_a_models_place_is_an_event_with_its_facts(tmp_path, records
     home = tmp_path / "home"
     with ModelRegistry.open(Settings(home=home)) as registry:
         scope = Scope("cartpole", None, None, None)
+        (tmp_path / "model").mkdir()
         model = registry.register(NewModel(tmp_path / "model", "ppo", scope, 100, None, {}))
     monkeypatch.setenv("RL_LOGS_ENABLE", "1")
     answer = call("models", "protect", str(model.id), "--reason", "the paper cites it", "--who", "ann")

@@ -67,6 +67,37 @@ def test_a_tracker_has_what_the_journal_says_once_and_what_comes_later_joins_it(
     assert standing(folder, RUN).waiting == 0
 
 
+def resumed(folder, destination, *points, ended=True):
+    """A run goes on from its checkpoint at 64, and says these points."""
+    journal = Journal(folder, RUN)
+    journal.append("begin", name="tuesday", destination=destination.as_data())
+    journal.append("drop", step=64, evaluated_too=False)
+    for step, metrics in points:
+        journal.append("metrics", step=step, metrics=metrics)
+    if ended:
+        journal.append("end", status="completed")
+    journal.close()
+
+
+@pytest.mark.parametrize("again", [0.25, 0.75])
+def test_points_that_a_resume_dropped_are_in_no_tracker_and_those_made_again_are_there_once(
+    tracker, folder, made, again
+):
+    destination, seen = tracker
+    tell(folder, destination, made)
+    deliver_now(folder, [RUN], None)
+    resumed(folder, destination, (128, {"train/loss": again}), (128, {"final/mean": 21.5}))
+    joined = {**EXPECTED.metrics, "train/loss": [(64, 0.5), (128, again)]}
+    for _ in range(2):
+        deliver_now(folder, [RUN], None)
+        found = seen()
+        assert found.metrics == joined
+        assert found == replace(EXPECTED, metrics=joined)
+        assert standing(folder, RUN).waiting == 0
+        # A process was killed before it could say how far it was.
+        (folder / f"{RUN}.state.json").unlink()
+
+
 def test_the_password_of_an_address_comes_from_the_settings_and_is_not_kept(folder, made, monkeypatch):
     secret = "http://me:s3cret@127.0.0.1:9/x"
     path = tell(folder, Destination("mlflow", "lab", secret), made)
@@ -178,6 +209,53 @@ def test_an_mlflow_run_that_is_deleted_while_it_is_told_is_made_anew(client, mlf
     assert standing(folder, RUN).set_aside == ()
     seen = telling.seen_in_mlflow(client, "deleted meanwhile", RUN, tmp_path / "down")
     assert seen.metrics["train/loss"] == [*EXPECTED.metrics["train/loss"], (192, 0.0)]
+
+
+def test_mlflow_recognises_points_that_are_made_again_and_keeps_its_run(client, mlflow_server, folder, made, tmp_path):
+    destination = Destination("mlflow", "made again", mlflow_server.uri)
+    tell(folder, destination, made, ended=False)
+    journal = Journal(folder, RUN)
+    journal.append("metrics", step=128, metrics={"steps_per_second": 10.0})
+    journal.close()
+    Delivery(folder, RUN).once()
+    (first,) = telling.mlflow_runs(client, "made again", RUN)
+    resumed(folder, destination, (128, {"train/loss": 0.25, "steps_per_second": 12.0}), ended=False)
+    # One process is stopped in the middle, and another goes on: both recognise what the server has.
+    assert Delivery(folder, RUN).once()
+    journal = Journal(folder, RUN)
+    journal.append("metrics", step=128, metrics={"final/mean": 21.5})
+    journal.append("end", status="completed")
+    assert Delivery(folder, RUN).once()
+    (again,) = telling.mlflow_runs(client, "made again", RUN)
+    assert again.info.run_id == first.info.run_id
+    seen = telling.seen_in_mlflow(client, "made again", RUN, tmp_path / "down")
+    # A rate is of the clock: the one that was told first stays.
+    assert seen.metrics == {**EXPECTED.metrics, "steps_per_second": [(128, 10.0)]}
+
+
+def test_an_mlflow_run_with_points_that_are_not_made_again_is_made_anew_with_what_people_wrote(
+    client, mlflow_server, folder, made, tmp_path
+):
+    destination = Destination("mlflow", "not made again", mlflow_server.uri)
+    tell(folder, destination, made, ended=False)
+    Delivery(folder, RUN).once()
+    (first,) = telling.mlflow_runs(client, "not made again", RUN)
+    client.set_tag(first.info.run_id, "mlflow.note.content", "a good one")
+    client.set_tag(first.info.run_id, "judge", "me")
+    resumed(folder, destination, (192, {"train/loss": 0.1}), ended=False)
+    assert Delivery(folder, RUN).once()
+    (same,) = telling.mlflow_runs(client, "not made again", RUN)
+    assert same.info.run_id == first.info.run_id  # the run goes on, and may make them yet
+    journal = Journal(folder, RUN)
+    journal.append("end", status="interrupted")
+    assert Delivery(folder, RUN).once()
+    (again,) = telling.mlflow_runs(client, "not made again", RUN)
+    assert read_state(folder, RUN).tracker_run == again.info.run_id != first.info.run_id
+    assert client.get_run(first.info.run_id).info.lifecycle_stage == "deleted"
+    assert (again.data.tags["mlflow.note.content"], again.data.tags["judge"]) == ("a good one", "me")
+    seen = telling.seen_in_mlflow(client, "not made again", RUN, tmp_path / "down")
+    assert seen.metrics == {"train/loss": [(64, 0.5), (192, 0.1)], "episode/reward": [(64, 20.0)]}
+    assert (seen.status, seen.params) == ("killed", telling.PARAMS)
 
 
 def test_a_model_whose_artefact_was_set_aside_is_set_aside_too(folder, made, monkeypatch):

@@ -72,6 +72,8 @@ def test_the_name_of_a_run():
         ({"backend": "wandb", "experiment_name": "a/b"}, "for a project"),
         ({"backend": "local", "tracking_uri": "http://x"}, "has no address"),
         ({"experiment_name": " "}, "is no name"),
+        ({"experiment_name": "a\x1b[2Jb"}, r"the name of the experiment: it contains the control character U\+001B"),
+        ({"run_name": "a\u2028b"}, r"the name of the run: it contains the control character U\+2028"),
     ],
 )
 def test_settings_that_no_tracker_can_be_had_with_are_refused(store, what):
@@ -79,7 +81,12 @@ def test_settings_that_no_tracker_can_be_had_with_are_refused(store, what):
         asked({}, **store)
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a:b", "it's"])
+def test_a_run_name_of_a_vendors_variable_is_checked_too():
+    with pytest.raises(TrackingError, match="the name of the run"):
+        asked({"MLFLOW_RUN_NAME": "a\x07"}, backend="mlflow")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a:b", "it's", "a\x1bb"])
 def test_a_model_needs_a_name_that_trackers_take(name):
     with pytest.raises(TrackingError, match="register_model_as"):
         refuse_model_name(name)

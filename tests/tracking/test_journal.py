@@ -3,15 +3,28 @@ import resource
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from alphaswarm_rl.core.claims import Claim, StaleClaim
 from alphaswarm_rl.core.errors import TrackingError
 from alphaswarm_rl.tracking import waiting
 from alphaswarm_rl.tracking.delivery import Delivery
 from alphaswarm_rl.tracking.destination import Destination
-from alphaswarm_rl.tracking.journal import Journal, is_locked, journal_path, lock_path, operations, read_state, turn
-from alphaswarm_rl.tracking.waiting import end_for, forget, journals, standing
+from alphaswarm_rl.tracking.journal import (
+    Journal,
+    State,
+    is_locked,
+    journal_path,
+    lock_path,
+    operations,
+    read_state,
+    turn,
+    write_state,
+)
+from alphaswarm_rl.tracking.local_tracker import LocalTracker
+from alphaswarm_rl.tracking.waiting import forget, journals, standing
 
 RUN = "run-1"
 
@@ -114,6 +127,27 @@ def test_a_state_that_cannot_be_read_means_from_the_beginning(folder):
     assert points(folder) == [(2, 1.0)]
 
 
+def test_a_journal_that_lost_its_last_lines_is_delivered_from_the_beginning(folder):
+    journal = begun(folder)
+    journal.append("metrics", step=1, metrics={"loss": 1.0})
+    kept = journal.path.read_bytes()
+    journal.append("tags", tags={"team": "blue"})
+    journal.close()
+    assert Delivery(folder, RUN).once()
+    delivered = read_state(folder, RUN).offset
+    assert delivered == journal.path.stat().st_size
+    journal.path.write_bytes(kept)
+    assert read_state(folder, RUN).offset == 0
+    again = Journal(folder, RUN)
+    again.append("tags", tags={"team": "red and green and yellow"})
+    again.close()
+    assert journal.path.stat().st_size > delivered
+    assert Delivery(folder, RUN).once()
+    assert standing(folder, RUN).set_aside == ()
+    assert points(folder) == [(2, 1.0)]
+    assert json.loads((folder.parent / "lab" / RUN / "tags.json").read_text())["team"].startswith("red")
+
+
 def test_a_forgotten_journal_is_gone(folder):
     begun(folder).append("end", status="completed")
     assert Delivery(folder, RUN).once()
@@ -156,34 +190,30 @@ def test_one_appends_at_a_time_and_the_other_later_without_a_gap(folder):
     assert [operation.number for operation, _ in operations(first.path)] == [1, 2, 3]
 
 
-def test_the_end_is_said_for_a_run_that_could_not(folder):
-    journal = begun(folder)
-    journal.close()
-    for _ in range(2):
-        end_for(folder, RUN, lambda: "interrupted")
-    assert [(operation.number, operation.kind) for operation, _ in operations(journal.path)] == [
-        (1, "begin"),
-        (2, "end"),
-    ]
-    end_for(folder, "never tracked", lambda: "interrupted")
-    assert journals(folder) == [RUN]
-
-
-def test_the_end_is_not_said_for_a_run_that_goes_on_again(folder):
-    journal = begun(folder)
-    journal.close()
-    end_for(folder, RUN, lambda: None)  # it runs again, and has not appended yet
+def test_a_journal_is_taken_over_from_a_process_whose_run_is_anothers_now(folder):
+    stale = begun(folder)
+    stale.append("metrics", step=1, metrics={"loss": 1.0})
+    Delivery(folder, RUN).once()
     resumed = Journal(folder, RUN)
-
-    def resumes():
-        resumed.append("begin", name="x", destination={})
-        return "interrupted"  # what the ledger said a moment before
-
-    end_for(folder, RUN, resumes)
-    resumed.append("metrics", step=1, metrics={"loss": 1.0})
-    end_for(folder, RUN, lambda: "interrupted")  # it appends by now, whatever was read before
-    entries = [(operation.number, operation.kind) for operation, _ in operations(journal.path)]
-    assert entries == [(1, "begin"), (2, "end"), (3, "begin"), (4, "metrics")]
+    resumed.take_over()
+    resumed.append("drop", step=0, evaluated_too=False)
+    stale.append("metrics", step=2, metrics={"loss": 9.0})  # it woke up
+    resumed.append("metrics", step=2, metrics={"loss": 2.0})
+    assert (stale.problem, resumed.problem) == (None, None)
+    stale.close()
+    assert [operation.number for operation, _ in operations(resumed.path)] == [1, 2, 3, 4]
+    assert Delivery(folder, RUN).once()
+    assert points(folder) == [(4, 2.0)]
+    assert resumed.path.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+    third = Journal(folder, RUN)
+    third.append("end", status="completed")
+    assert "somebody else appends" in third.problem
+    resumed.close()
+    third.take_over()  # nobody holds it: the same file
+    assert third.problem is not None
+    third.write()
+    assert third.problem is None
 
 
 def test_saying_something_costs_microseconds(folder):
@@ -195,3 +225,46 @@ def test_saying_something_costs_microseconds(folder):
         journal.append("metrics", step=step, metrics=metrics)
         times.append(time.perf_counter() - began)
     assert sorted(times)[1000] < 0.001
+
+
+def test_who_finds_a_later_claim_in_a_journal_does_not_append_to_it(folder):
+    for number in (1, 2, 3):
+        with_claim = Journal(folder, RUN, Claim(RUN, number))
+        with_claim.append("begin", name="n", destination={}, claim=number)
+        with_claim.close()
+    stale, newest, anybody = (Journal(folder, RUN, claim) for claim in (Claim(RUN, 2), Claim(RUN, 3), None))
+    with pytest.raises(StaleClaim, match="claim 3, and this one has 2"):
+        stale.append("metrics", step=1, metrics={"loss": 1.0})
+    newest.append("metrics", step=1, metrics={"loss": 2.0})  # the one that was refused holds nothing
+    newest.close()
+    anybody.append("end", status="completed")
+    assert [operation.kind for operation, _ in operations(newest.path)] == ["begin"] * 3 + ["metrics", "end"]
+
+
+def test_a_journal_from_before_claims_is_that_of_the_first(folder):
+    begun(folder).close()
+    Journal(folder, RUN, Claim(RUN)).append("end", status="completed")
+    assert [operation.kind for operation, _ in operations(folder / f"{RUN}.jsonl")][-1] == "end"
+
+
+@pytest.mark.parametrize("write", ["state", "tracker", "journal"])
+def test_two_processes_of_one_id_write_the_same_file(folder, tmp_path, monkeypatch, write):
+    holder = begun(folder)
+    tracker = LocalTracker(tmp_path / "files", "experiment", RUN)
+    changes = {
+        "state": lambda: write_state(folder, RUN, State(offset=7)),
+        "tracker": lambda: tracker.tags({"a": "b"}),
+        "journal": lambda: Journal(folder, RUN, Claim(RUN, 2)).take_over(),
+    }
+    rename, other = Path.replace, []
+
+    def slow(unfinished, target):
+        if not other:
+            other.append(True)
+            changes[write]()
+        return rename(unfinished, target)
+
+    monkeypatch.setattr(Path, "replace", slow)
+    changes[write]()
+    assert other
+    holder.close()

@@ -1,5 +1,6 @@
 """What every trajectory store does alike."""
 
+import shutil
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from alphaswarm_rl.core.contracts import StoreRequest
+from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.lake.tables import KINDS, Kind
 from alphaswarm_rl.settings import LakeSettings, Settings
 from alphaswarm_rl.trajectory_stores.components import (
@@ -15,6 +17,7 @@ from alphaswarm_rl.trajectory_stores.components import (
     InMemoryTrajectoryStore,
     ParquetTrajectoryStore,
 )
+from alphaswarm_rl.trajectory_stores.segmented import SpoolDeleted
 from tests.lake.killing import in_order
 from tests.lake.rows import RUN, rows
 
@@ -55,7 +58,8 @@ class Stores:
             self.delivered[segment.facts.kind, segment.facts.phase, segment.name] = segment.facts
 
 
-@pytest.fixture(params=["iceberg", "parquet", "memory", "iceberg-s3-postgresql"])
+# A whole run on S3 and PostgreSQL, killed and resumed, is in tests/lake/test_s3.py.
+@pytest.fixture(params=["iceberg", "parquet", "memory", pytest.param("iceberg-s3-postgresql", marks=pytest.mark.slow)])
 def stores(request, tmp_path):
     lake = LakeSettings(**SMALL)
     if request.param == "iceberg-s3-postgresql":
@@ -217,3 +221,62 @@ def test_memory_touches_no_disk(tmp_path):
     store.finish(compact=True)
     store.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(params=[IcebergTrajectoryStore, ParquetTrajectoryStore])
+def kept(request, tmp_path):
+    """The stores that write segments; nothing of theirs is delivered before the end."""
+    return Stores(request.param, Settings(home=tmp_path / "home", lake=LakeSettings(segment_rows=12)))
+
+
+@pytest.mark.parametrize("then", ["close_segments", "finish"])
+@pytest.mark.parametrize("written", [2, 3], ids=["whole segments", "one half written"])
+def test_a_spool_that_somebody_deletes_is_named(kept, then, written):
+    store = kept.open()
+    write(store, range(written))
+    shutil.rmtree(store.spool)
+    with pytest.raises(SpoolDeleted, match="somebody deleted") as error:
+        store.finish(compact=True) if then == "finish" else store.close_segments()
+    assert error.value.what == f"the spool of run {RUN}"
+    assert str(store.spool) in error.value.why
+    store.close()
+
+
+def test_segments_that_somebody_else_delivered_are_not_deleted(kept):
+    store = kept.open()
+    write(store, range(2))
+    other = kept.open()
+    other.drop_after(12, ())
+    other.finish(compact=False)
+    assert not list(store.spool.rglob("*.parquet"))
+    store.close_segments()
+    write(store, [2])
+    store.finish(compact=True)
+    assert_has(store, [(number, "train") for number in range(3)])
+    store.close()
+    other.close()
+
+
+def test_an_empty_spool_that_is_deleted_costs_nothing(kept):
+    store = kept.open()
+    write(store, range(2))
+    store._deliver(list(store._pending))
+    shutil.rmtree(store.spool, ignore_errors=True)
+    write(store, [2])
+    store.finish(compact=True)
+    assert_has(store, [(number, "train") for number in range(3)])
+    store.close()
+
+
+def test_a_step_inside_of_a_merged_file_is_refused(kept):
+    store = kept.open()
+    write(store, range(6))
+    for step in (12, 24, 36):
+        store.refuse_split(step)
+    store.finish(compact=True)
+    store.refuse_split(36)
+    for step in (12, 24):
+        with pytest.raises(LakeError, match="from 0 to 36 were merged into one file"):
+            store.refuse_split(step)
+    assert_has(store, [(number, "train") for number in range(6)])
+    store.close()

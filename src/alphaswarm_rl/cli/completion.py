@@ -24,4 +24,4 @@ def completion(session: Session, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None, "click has the three shells of the choice"
     script = kind(rl, {}, "rl", "_RL_COMPLETE").source()
-    session.answer({"shell": shell, "script": script}, [script])
+    session.answer({"shell": shell, "script": script}, script.split("\n"))

@@ -12,7 +12,7 @@ from alphaswarm_rl.cli.verb import verb
 
 @click.group()
 def db() -> None:
-    """Upgrade the ledger's database, or look at its revision."""
+    """Upgrade the ledger's database, look at it, or say that it is the right one."""
 
 
 @verb("db.upgrade", group=db)
@@ -37,3 +37,39 @@ def status(session: Session) -> None:
     session.answer(result, pairs(result))
     if not result.usable:
         raise click.exceptions.Exit(BROKEN)
+
+
+@verb("db.adopt", group=db)
+@click.option("--reason", metavar="TEXT", required=True, help="Why it is right; kept for good.")
+def adopt(session: Session, reason: str) -> None:
+    """Make the ledger of these settings the one that the home works with.
+
+    A home adopts the first ledger it meets. Another one is refused, and so is an empty one beside what runs left, until
+    somebody says here that it is right.
+
+    Args:
+        session: This call.
+        reason: Why it is right.
+    """
+    from alphaswarm_rl.operations.db import AdoptRequest, adopt_ledger
+
+    result = adopt_ledger(session.settings, AdoptRequest(reason))
+    session.answer(result, pairs(vars(result)))
+
+
+@verb("db.rebuild", group=db)
+def rebuild(session: Session) -> None:
+    """Bring back runs that the ledger has lost, from event logs, checkpoints and tables.
+
+    Makes a new ledger where there is none. Runs that the ledger has stay as they are. Says what could not be brought
+    back.
+
+    Args:
+        session: This call.
+    """
+    from alphaswarm_rl.operations.rebuild import rebuild_ledger
+
+    result = rebuild_ledger(session.settings)
+    lost = [f"not brought back: {line}" for line in result.lost]
+    counts = {name: value for name, value in vars(result).items() if name != "lost"}
+    session.answer(result, [*pairs({**counts, "runs": len(result.runs)}), *lost])

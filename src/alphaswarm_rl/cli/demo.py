@@ -41,11 +41,13 @@ def _lines(found: DemoResult) -> list[str]:
         worst = f"; the deepest drawdown of the evaluation was {depth:.1%} on {date}"
     return [
         *_table(f"20 US stocks, {found.window}, after costs", found.contest),
-        f"{found.verdict}\n",
+        found.verdict,
+        "",
         *_table("The trained policy, from its checkpoint", found.replays),
         f"The evaluation gave the same return as training's own: {found.same_return}.",
         f"Both replays gave the same bytes, under the version that trained: {found.same_bytes}.",
-        f"\nAll {steps} steps of the training run are in tables{worst}: .venv/bin/rl sql 'SELECT ...'.",
+        "",
+        f"All {steps} steps of the training run are in tables{worst}: .venv/bin/rl sql 'SELECT ...'.",
         f"Look closer: .venv/bin/rl runs show {run_id[:SHORT_ID]}",
     ]
 

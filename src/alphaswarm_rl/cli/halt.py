@@ -18,7 +18,8 @@ from alphaswarm_rl.cli.verb import verb
 def halt(session: Session, run: str | None, reason: str | None, release: bool, status: bool, log: bool) -> None:
     """Use the kill switch: halt everything or one run, release it, look at it.
 
-    Without RUN everything is meant: runs stop with a checkpoint, and none starts until the halt is released.
+    Without RUN everything is meant: runs stop with a checkpoint, no policy answers, and no run starts until the halt is
+    released. It holds within a second, even while another process keeps the ledger locked.
 
     Args:
         session: This call.
@@ -30,7 +31,7 @@ def halt(session: Session, run: str | None, reason: str | None, release: bool, s
     """
     from alphaswarm_rl.operations.halt import HaltLog, HaltRequest, HaltStatus, halt
 
-    found = halt(session.settings, HaltRequest(run, reason, release, status, log))
+    found = halt(session.settings, HaltRequest(run, reason, release, status, log), caller=session.caller)
     names = {"*": "everything"}
     if isinstance(found, HaltLog):
         entries = [

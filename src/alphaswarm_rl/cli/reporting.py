@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import click
 
+from alphaswarm_rl.cli.output import put, put_indented
 from alphaswarm_rl.cli.text import as_json_text
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.types import JsonObject
@@ -32,7 +33,7 @@ def guarded(call: Callable[[], object], *, as_json: bool, debug: bool) -> int:
         _drop_the_rest()
         return BROKEN
     except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
+        put(error.format_message(), file=sys.stderr)
         return error.exit_code
     except click.Abort:
         _report({"type": "Halted", "what": "the command", "why": "it was stopped", "remedy": "Run it again."}, as_json)
@@ -42,12 +43,12 @@ def guarded(call: Callable[[], object], *, as_json: bool, debug: bool) -> int:
         return error.exit_code
     except AlphaSwarmError as error:
         if debug:
-            traceback.print_exc()
+            put_indented(traceback.format_exc().rstrip("\n"), file=sys.stderr)
         _report(_document(error), as_json)
         return error.exit_code
     except Exception as error:  # noqa: BLE001  the last line of defence: users see a message, developers use --debug
         if debug:
-            traceback.print_exc()
+            put_indented(traceback.format_exc().rstrip("\n"), file=sys.stderr)
         _report(_internal(error), as_json)
         return BROKEN
     return code if isinstance(code, int) else OK
@@ -81,9 +82,10 @@ def _internal(error: Exception) -> JsonObject:
 
 def _report(document: JsonObject, as_json: bool) -> None:
     if as_json:
-        click.echo(as_json_text({"error": document}))
+        put(as_json_text({"error": document}), file=sys.stdout)
         return
-    click.echo(f"error: {document['what']}\n  why: {document['why']}\n  remedy: {document['remedy']}", err=True)
+    for line in (f"error: {document['what']}", f"  why: {document['why']}", f"  remedy: {document['remedy']}"):
+        put_indented(line, file=sys.stderr)
 
 
 def _drop_the_rest() -> None:

@@ -30,7 +30,7 @@ ENTRIES = {
     "sql": Entry("sql:sql", "Ask the recorded steps of all runs in SQL."),
     "lake": Entry("lake:lake", "Look at the tables of recorded steps, deliver to them, tidy and verify them."),
     "store": Entry("store:store", "Look at what waits for the trackers of runs, and deliver it."),
-    "db": Entry("db:db", "Upgrade the ledger's database, or look at its revision."),
+    "db": Entry("db:db", "Upgrade the ledger's database, look at it, or say that it is the right one."),
     "doctor": Entry("doctor:doctor", "Check this installation and say what is wrong with it."),
     "completion": Entry("completion:completion", "Print a script that completes commands in a shell."),
 }
@@ -41,6 +41,7 @@ Exit codes:
   1  a run failed, or something is broken
   2  wrong input, or a request that is refused
   3  halted: by the kill switch, SIGTERM or Ctrl-C
+  4  another process has taken the run over: this one stood still for too long
 
 \b
 Every command takes --json: one JSON document on stdout, everything else on stderr.
@@ -62,6 +63,8 @@ class RootGroup(LazyGroup):
         arguments = list(sys.argv[1:] if args is None else args)
 
         def call() -> object:
+            if any("\0" in word for word in arguments):  # no system passes one on, but a caller in this process may
+                raise click.UsageError("an argument holds a NUL character")
             return super(RootGroup, self).main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
 
         # Both are looked for in the raw arguments, because a mistake in those must be reported in the same way.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alphaswarm_rl.cli.output import ask
 from alphaswarm_rl.cli.run_tables import event_line, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
@@ -80,7 +81,7 @@ def events(session: Session, run: str, after: int, follow: bool) -> None:
     found = run_events(session.settings, RunEvents(run, after, follow))
     if not session.as_json:
         for event in found:
-            session.write(event_line(event))
+            session.say(event_line(event))
         return
     # One document, and yet every event is there as soon as it happened.
     session.write("[", newline=False)
@@ -194,7 +195,7 @@ def rm(session: Session, run: str, yes: bool, force: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def gc(session: Session, dry_run: bool, yes: bool) -> None:
-    """Remove half-written checkpoints, and those of removed and unknown runs.
+    """Remove half-written checkpoints, those of removed and unknown runs, and recorded steps of removed ones.
 
     Checkpoints stay of models that are in production or were before the present one, are aliased, protected, or the
     parent of one that stays; other models of theirs are archived.
@@ -209,12 +210,13 @@ def gc(session: Session, dry_run: bool, yes: bool) -> None:
     result = collect_garbage(session.settings, CollectGarbage(dry_run), confirm=partial(confirm, yes=yes))
     lines = columns(("FOLDER", "WHY", "SIZE"), [(item.path, item.why, size(item.bytes)) for item in result.folders])
     verdict = f"{'would free' if dry_run else 'freed'} {size(result.bytes)}"
-    session.answer(result, [*(lines if result.folders else []), verdict])
+    steps = [f"{'would drop' if dry_run else 'dropped'} what was left of {run_id}" for run_id in result.runs]
+    session.answer(result, [*(lines if result.folders else []), *steps, verdict])
 
 
 def confirm(question: str, *, yes: bool) -> bool:
     """Asks whoever is at the terminal, and ends the command where the answer is no; False: nobody can be asked."""
-    return yes or (sys.stdin.isatty() and click.confirm(question, abort=True, err=True))
+    return yes or (sys.stdin.isatty() and ask(question))
 
 
 def _show_steps(session: Session, result: Steps) -> None:

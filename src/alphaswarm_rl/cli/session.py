@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-import click
-
+from alphaswarm_rl.cli.output import put, put_indented, put_line
 from alphaswarm_rl.cli.text import as_json_text, event_lines
 from alphaswarm_rl.operations.events import Caller, Event, Notice
 
@@ -81,12 +80,15 @@ class Session:
             document: Plain data, dataclasses of it included.
             lines: The same for people.
         """
-        for line in [as_json_text(document)] if self.as_json else lines:
-            self.write(line)
+        if self.as_json:
+            self.write(as_json_text(document))
+            return
+        for line in lines:
+            put_line(line, file=self.out)
 
     def write(self, text: str, *, newline: bool = True) -> None:
-        """Writes a part of the result, at once: whoever reads line by line waits for each."""
-        click.echo(text, file=self.out, nl=newline)
+        """Writes a part of a document, at once: whoever reads line by line waits for each."""
+        put(text, file=self.out, newline=newline)
 
     def listen(self, event: Event) -> None:
         """Shows what an operation tells on the way to its result."""
@@ -98,18 +100,18 @@ class Session:
 
     def say(self, line: str) -> None:
         """Something on the way to the result; with --json it must not be on standard output."""
-        click.echo(line, file=sys.stderr if self.as_json else self.out)
+        put_line(line, file=sys.stderr if self.as_json else self.out)
 
     def notice(self, line: str) -> None:
         """Something the user should know, beside the result."""
-        click.echo(f"notice: {line}", err=True)
+        put_line(f"notice: {line}", file=sys.stderr)
 
 
 class _StandardError(logging.Handler):
     """Writes to standard error as it is now: while a progress bar is shown, it stands in for it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(self.format(record), file=sys.stderr)
+        put_indented(self.format(record), file=sys.stderr)
 
 
 def _configure_logging(level: str) -> None:

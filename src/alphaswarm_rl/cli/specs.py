@@ -75,7 +75,7 @@ def show(session: Session, spec_or_run: str) -> None:
     from alphaswarm_rl.operations.specs import NamedSpec, show_spec
 
     result = show_spec(session.load_settings, NamedSpec(spec_or_run))
-    session.answer(result, [result.yaml.rstrip("\n")])
+    session.answer(result, result.yaml.rstrip("\n").split("\n"))
 
 
 @verb("spec.diff", group=spec)

@@ -41,5 +41,5 @@ def sql(session: Session, statement: str, limit: int) -> None:
 
 def _lines(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     if names == ["explain_key", "explain_value"]:
-        return [line for _, plan in rows for line in str(plan).splitlines()]
+        return [line for _, plan in rows for line in str(plan).rstrip("\n").split("\n")]
     return columns(names, rows)

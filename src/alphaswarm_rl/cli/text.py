@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
+from alphaswarm_rl.core.control_characters import escaped
 from alphaswarm_rl.operations.data import Data, plain
 from alphaswarm_rl.operations.events import ArgumentsResolved, Event, Notice, Progress, SpecResolved
 
@@ -26,7 +27,7 @@ def as_json_line(document: object) -> str:
 
 def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """A table as lines, every column as wide as its widest cell."""
-    cells = [list(headers), *([shown(cell) for cell in row] for row in rows)]
+    cells = [[shown(cell) for cell in row] for row in (headers, *rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
@@ -35,7 +36,9 @@ def pairs(items: Mapping[str, object] | Data) -> list[str]:
     """Names and values as lines; null and what is empty are left out."""
     if isinstance(items, Data):
         items = cast("Mapping[str, object]", plain(items))
-    filled = {name: value for name, value in items.items() if value is not None and value not in ("", [], {}, ())}
+    filled = {
+        shown(name): value for name, value in items.items() if value is not None and value not in ("", [], {}, ())
+    }
     width = max(map(len, filled), default=0)
     return [f"{name.ljust(width)}  {shown(value)}" for name, value in filled.items()]
 
@@ -51,10 +54,11 @@ def shown(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={shown(item)}" for key, item in value.items())
+        return ", ".join(f"{shown(key)}={shown(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(shown(item) for item in value)
-    return str(value).replace("\n", " ")
+    # Before a table is laid out: an escape is wider than what it stands for.
+    return escaped(str(value).replace("\n", " "))
 
 
 def as_written(value: object) -> str:

@@ -29,17 +29,20 @@ def train(session: Session, spec: str | None) -> None:
 
 @verb("resume")
 @click.argument("run")
-def resume(session: Session, run: str) -> None:
+@click.option("--from", "step", type=int, metavar="STEP", help="Go on from the checkpoint of that step.")
+def resume(session: Session, run: str, step: int | None) -> None:
     """Go on with an interrupted, halted or failed training run.
 
-    RUN is a run's id, the beginning of it, or latest: the newest that can go on. It goes on in its own row, from its
-    last checkpoint, under its stored version and seed.
+    RUN is a run's id, the beginning of it, or latest: the newest that can go on. It goes on in its own row, under its
+    stored version and seed, from its newest checkpoint; where that is damaged or gone, from the newest intact one, and
+    says so. What came after the checkpoint is dropped and made again.
 
     Args:
         session: This call.
         run: The run's id, the beginning of it, or latest: the newest that can go on.
+        step: Which of its checkpoints it goes on from.
     """
     from alphaswarm_rl.operations.train import ResumeRequest, resume
 
-    request = ResumeRequest(run, session.flags)
+    request = ResumeRequest(run, session.flags, step)
     give_run(session, resume(session.settings, request, caller=session.caller))

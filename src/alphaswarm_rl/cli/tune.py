@@ -55,7 +55,7 @@ def _preview_lines(preview: StudyPreview) -> list[str]:
     study = preview.study
     rows = [(item.path, item.type, item.values, as_written(item.first)) for item in preview.parameters]
     judged = f"study {study['name']}: {study['trials']} trials, {study['direction']} {preview.metric}"
-    return [judged, *columns(("PATH", "TYPE", "VALUES", "FIRST"), rows), "", preview.yaml.rstrip("\n")]
+    return [judged, *columns(("PATH", "TYPE", "VALUES", "FIRST"), rows), "", *preview.yaml.rstrip("\n").split("\n")]
 
 
 def _table(study: StudyResult) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from alphaswarm_rl.core.errors import ComponentError, DuplicateComponent, UnknownComponent, nearest
+from alphaswarm_rl.core.errors import AlphaSwarmError, ComponentError, DuplicateComponent, UnknownComponent, nearest
 from alphaswarm_rl.core.model import explain
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 
@@ -147,11 +147,17 @@ def discover() -> None:
 
 def load_plugin(module: str) -> None:
     """Imports a module of components that an operator named; a spec never can."""
+    if not all(word.isidentifier() for word in module.split(".")):
+        raise ComponentError(
+            f"plug-in {module!r}", "it is not the name of a module", "Write it as in import: my_package.my_module."
+        )
     try:
         import_module(module)
-    except ImportError as error:
+    except AlphaSwarmError:
+        raise
+    except Exception as error:
         raise ComponentError(
-            f"plug-in {module!r}", f"it cannot be imported: {error}", "Check the name and the path."
+            f"plug-in {module!r}", f"it cannot be imported: {error!r}", "Check the name, the path and the module."
         ) from error
 
 

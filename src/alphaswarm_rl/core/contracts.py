@@ -425,12 +425,16 @@ class StoreRequest:
         settings: Where and how; see `Settings`.
         account: Is told of every segment file that is where it belongs now; may be told twice.
         pinned: Gives the data references of stored specs: snapshots that they name are never expired.
+        claim: The number of the claim with which the run is written for: 1, and one more with every resume.
+        check: Is called with claims before every commit; raises where nothing may be written for one of their runs.
     """
 
     run_id: str
     settings: Any
     account: Callable[[Sequence[Any]], None]
     pinned: Callable[[], Sequence[Mapping[str, Any]]]
+    claim: int = 1
+    check: Callable[[Collection[Any]], None] = lambda claims: None
 
 
 class OpenStore(Protocol):

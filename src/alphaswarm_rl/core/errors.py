@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -80,6 +81,10 @@ class LedgerError(AlphaSwarmError):
     """The ledger's database cannot be used, or refuses."""
 
 
+class LedgerBusy(LedgerError):
+    """Another process kept the ledger's write lock for too long."""
+
+
 class RunError(AlphaSwarmError):
     """A run that does not exist, or cannot do what is asked in its state."""
 
@@ -94,6 +99,12 @@ class CheckpointError(AlphaSwarmError):
     """A checkpoint that cannot be written, found or trusted."""
 
     exit_code = 1
+
+
+class UnfitCheckpoint(CheckpointError):
+    """A folder that is no checkpoint of ours: files that are not regular or too large, or content of another shape."""
+
+    exit_code = 2
 
 
 class ModelError(AlphaSwarmError):
@@ -112,6 +123,35 @@ class LakeError(AlphaSwarmError):
 
 class TrackingError(AlphaSwarmError):
     """A tracker that cannot be used as the settings ask for it."""
+
+
+class DiskError(AlphaSwarmError):
+    """A disk that is full, fails, or may not be written to."""
+
+    exit_code = 1
+
+
+#: What the system says of a disk, a folder or a limit that its operator can mend.
+_OF_THE_SYSTEM = {
+    errno.ENOSPC: "Free some space, or choose a home folder on another disk.",
+    errno.EDQUOT: "Free some space, or choose a home folder on another disk.",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f).",
+    errno.EIO: "Check the health of the disk.",
+    errno.EROFS: "Choose a folder that can be written to.",
+    errno.EACCES: "Choose a folder that you may write to.",
+    errno.EPERM: "Choose a folder that you may write to.",
+    errno.EMFILE: "Raise the limit on open files (ulimit -n).",
+    errno.ENFILE: "Close other programs: the system has no more open files to give.",
+}
+
+
+def disk_error(error: OSError) -> DiskError | None:
+    """An error of the system as one of ours; None where the operator cannot mend it, and it is a mistake of ours."""
+    remedy = _OF_THE_SYSTEM.get(error.errno or 0)
+    if remedy is None:
+        return None
+    what = "the disk" if error.filename is None else f"the file {str(error.filename)!r}"
+    return DiskError(what, error.strerror or str(error), f"{remedy} Then run the same command again.")
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
+from alphaswarm_rl.core.control_characters import control_character
 from alphaswarm_rl.core.errors import nearest
+from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.hashing import birth_default, is_added
 
 
@@ -42,10 +53,12 @@ class FrozenModel(BaseModel):
 
     @field_validator("*", mode="after")
     @classmethod
-    def _refuse_what_json_has_not(cls, value: object) -> Any:
+    def _refuse_what_nobody_can_mean(cls, value: object) -> Any:
         # Free mappings are typed by nobody; what JSON cannot say would be hashed as something else.
         if isinstance(value, dict):
             _check_json(value)
+        if isinstance(value, Path):
+            _check_path(value)
         return value
 
     @field_validator("*", mode="before")
@@ -61,6 +74,18 @@ class FrozenModel(BaseModel):
         return value
 
 
+def _plain_text(text: str, info: ValidationInfo) -> str:
+    # What was stored before this was checked stays readable.
+    why = None if (info.context or {}).get("stored") else control_character(text)
+    if why is not None:
+        raise PydanticCustomError("control_character", "{why}", {"why": why})
+    return text
+
+
+#: The field for a name: text without control characters.
+PlainText = Annotated[str, AfterValidator(_plain_text)]
+
+
 def _check_json(value: object) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise PydanticCustomError("not_json", "a number is not finite", {})
@@ -74,6 +99,13 @@ def _check_json(value: object) -> None:
             _check_json(item)
     elif not isinstance(value, str | int | float | None | BaseModel):
         raise PydanticCustomError("not_json", "{kind} is not JSON data", {"kind": type(value).__name__})
+
+
+def _check_path(path: Path) -> None:
+    try:
+        checked_path(path.expanduser())
+    except (ValueError, RuntimeError) as error:  # RuntimeError: the home folder of a user who is not there
+        raise PydanticCustomError("path", "{why}", {"why": str(error)}) from error
 
 
 def _scalar_types(annotation: object) -> set[Any]:

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -142,6 +143,35 @@ class PolicyEvaluation:
 
 
 @dataclass(frozen=True)
+class EvaluationMetrics:
+    """The metrics of an evaluation that is stored, with its phase and the transitions its policy had learnt from."""
+
+    phase: str
+    timesteps: int
+    metrics: JsonMapping
+
+    @classmethod
+    def of(cls, row: object) -> EvaluationMetrics:
+        """The metrics in a row that has (at least) these columns."""
+        return cls(**{field.name: getattr(row, field.name) for field in fields(cls)})
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where a resumed run goes on; what came after that is forgotten.
+
+    Attributes:
+        timesteps: Transitions at the checkpoint.
+        evaluated_too: Whether evaluations of the checkpoint itself are forgotten too, and made again.
+        evaluations: Those that still count.
+    """
+
+    timesteps: int
+    evaluated_too: bool
+    evaluations: Sequence[EvaluationMetrics] = ()
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """What listeners know of a run: this much of its row in the ledger."""
 
@@ -175,6 +205,10 @@ class RunFacts:
 
 class RunHandle(Protocol):
     """A run that is under way, as its listeners reach it."""
+
+    @property
+    def claim(self) -> Claim:
+        """The claim with which this process writes for it."""
 
     def facts(self) -> RunFacts:
         """What its row says now."""
@@ -219,6 +253,9 @@ class RunListener:
     def on_built(self, env: AnyVectorEnv) -> None:
         """The environment and the agent are built."""
 
+    def on_resumed(self, resumption: Resumption) -> None:
+        """The run was put back to a checkpoint, and goes on from there."""
+
     def on_event(self, event: Event) -> None:
         """An event was emitted; the ledger has stored it."""
 
@@ -233,7 +270,7 @@ class RunListener:
         return ()
 
     def on_pruned(self, paths: Sequence[Path]) -> None:
-        """Old checkpoints that nobody held were deleted."""
+        """Old checkpoints that nobody holds are deleted next."""
 
     def on_evaluation(self, evaluated: PolicyEvaluation) -> None:
         """A policy was evaluated."""

@@ -13,9 +13,16 @@ from typing import Any
 import yaml
 
 from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.files import read_regular
+from alphaswarm_rl.core.json import refuse_excess
 
+#: Bytes of a YAML file: ten thousand symbols are a tenth of it.
+_MOST_BYTES = 1 << 20
 #: More nodes than any honest file has; anchors that refer to anchors reach it with a few lines.
 _MOST_NODES = 200_000
+
+
+_NO_CONSTRUCTOR = "could not determine a constructor for the tag"
 
 
 class _Loader(yaml.SafeLoader):
@@ -40,7 +47,12 @@ for _name, _pattern, _first in _SCALARS:
 
 
 def _int(loader: _Loader, node: yaml.ScalarNode) -> int:
-    return int(loader.construct_scalar(node))
+    digits = str(loader.construct_scalar(node))
+    try:
+        return int(digits)
+    except ValueError as error:  # Python reads no integer of more than some thousand digits
+        problem = f"an integer of {len(digits)} digits is too large"
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
 def _float(loader: _Loader, node: yaml.ScalarNode) -> float:
@@ -71,33 +83,43 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 def load_yaml(text: str, *, source: str = "YAML text") -> Any:
     """The data in a YAML document; anything but plain data is an error that names the place."""
+    try:
+        return _load(text)
+    except RecursionError as error:
+        raise SpecError(source, "it is nested too deeply", "Write it flatter.") from error
+    except ValueError as error:
+        raise SpecError(source, str(error), "Mend the YAML.") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{source}, line {mark.line + 1}" if mark is not None else source
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        if problem.startswith(_NO_CONSTRUCTOR):
+            tag = problem.rpartition("tag ")[2].strip("'")
+            raise SpecError(
+                place, f"the tag {tag} is not plain data", "Remove the tag: a spec never runs code."
+            ) from error
+        raise SpecError(place, problem, "Mend the YAML.") from error
+
+
+def _load(text: str) -> Any:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return None
         _refuse_bombs(node)
-        return loader.construct_document(node)
-    except RecursionError as error:
-        raise SpecError(source, "it is nested too deeply", "Write it flatter.") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{source}, line {mark.line + 1}" if mark is not None else source
-        problem = str(getattr(error, "problem", None) or error)
-        if "could not determine a constructor" in problem:
-            tag = problem.rpartition("tag ")[2].strip("'")
-            raise SpecError(
-                place, f"the tag {tag} is not plain data", "Remove the tag: a spec never runs code."
-            ) from error
-        raise SpecError(place, problem, "Mend the YAML.") from error
+        _refuse_tags(loader, node)
+        data = loader.construct_document(node)
     finally:
         loader.dispose()
+    refuse_excess(data)
+    return data
 
 
 def load_yaml_file(path: Path) -> Any:
     """The data in a YAML file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, most_bytes=_MOST_BYTES).decode()
     except FileNotFoundError as error:
         raise SpecError(f"file {str(path)!r}", "it does not exist", "Check the path.") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -125,6 +147,31 @@ def _represent_float(dumper: _Dumper, value: float) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(float, _represent_float)
+
+
+#: What plain data is made of.
+_PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", *(name for name, _, _ in _SCALARS))}
+_TEXT = "tag:yaml.org,2002:str"
+
+
+def _refuse_tags(loader: _Loader, root: yaml.Node) -> None:
+    """Refuses tags of other data than ours, such as dates and sets, and those that do not fit what they stand at."""
+    waiting, seen = [root], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.tag not in _PLAIN:
+            raise yaml.constructor.ConstructorError(None, None, f"{_NO_CONSTRUCTOR} {node.tag!r}", node.start_mark)
+        if isinstance(node, yaml.ScalarNode):
+            fits = node.tag in (_TEXT, loader.resolve(yaml.ScalarNode, node.value, (True, False)))  # type: ignore[no-untyped-call]
+        else:
+            fits = node.tag == loader.resolve(type(node), None, True)  # type: ignore[no-untyped-call]
+            waiting += [part for child in node.value for part in (child if isinstance(child, tuple) else (child,))]
+        if not fits:
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"the tag !!{kind} does not fit here", node.start_mark)
 
 
 def _refuse_bombs(root: yaml.Node) -> None:

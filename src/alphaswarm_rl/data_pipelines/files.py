@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ class FilePipeline(TablePipeline):
         """Parameters of a file."""
 
     @abc.abstractmethod
-    def read(self, file: Path) -> pd.DataFrame:
-        """The table of a file."""
+    def read(self, file: Path, root: Path) -> pd.DataFrame:
+        """The table of a file that lies below the data folder."""
 
     def table(self, name: str, request: DataRequest) -> pd.DataFrame:
         """The table of the file at that path."""
-        return self.read(existing_file(request.root, name))
+        return self.read(existing_file(request.root, name), request.root)
 
 
 class CsvPipeline(FilePipeline):
@@ -49,11 +50,11 @@ class CsvPipeline(FilePipeline):
 
     rl_alias = "csv"
 
-    def read(self, file: Path) -> pd.DataFrame:
+    def read(self, file: Path, root: Path) -> pd.DataFrame:
         """The table of a CSV file."""
         from alphaswarm_rl.market.panel_columns import read_csv
 
-        return read_csv(file)
+        return read_csv(file, below=root)
 
 
 class ParquetPipeline(FilePipeline):
@@ -61,22 +62,24 @@ class ParquetPipeline(FilePipeline):
 
     rl_alias = "parquet"
 
-    def read(self, file: Path) -> pd.DataFrame:
+    def read(self, file: Path, root: Path) -> pd.DataFrame:
         """The table of a Parquet file."""
         from alphaswarm_rl.market.panel_columns import read_parquet
 
-        return read_parquet(file)
+        return read_parquet(file, below=root)
 
 
 def existing_file(root: Path, path: str) -> Path:
     """The file of that path below the data folder; one that is not there is refused with the folder's name."""
     file = _below(root, path)
-    if not file.is_file():
-        raise DataError(
-            f"the file {path!r}",
-            f"it is not there; it was looked for below {str(root.absolute())!r}",
-            "Check the path, or set the folder with --data-root (settings: data.root).",
-        )
+    try:
+        exists = checked_path(file).exists()
+    except (ValueError, OSError) as error:
+        raise DataError(f"the file {path!r:.200}", str(error), "Check the path.") from error
+    if not exists:
+        why = f"it is not there; it was looked for below {str(root.absolute())!r}"
+        remedy = "Check the path, or set the folder with --data-root (settings: data.root)."
+        raise DataError(f"the file {path!r}", why, remedy)
     return file
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
@@ -10,9 +11,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from sqlalchemy import Column, Connection, Engine, MetaData, RowMapping, Select
 from sqlalchemy.types import TypeEngine
 
+from alphaswarm_rl.core.errors import LedgerBusy, LedgerError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
-from alphaswarm_rl.db.engine import open_engine, read
+from alphaswarm_rl.db.engine import open_engine, read, write
 from alphaswarm_rl.db.schema import Schema
+
+_log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +36,23 @@ class Database:
     def close(self) -> None:
         """Gives the connections back."""
         self.engine.dispose()
+
+    def wait_for_lock(self) -> None:
+        """Waits while another process holds SQLite's write lock, however long; the log says so.
+
+        Whatever else is wrong with the database is the next call's to say.
+        """
+        waiting = False
+        while True:
+            try:
+                with write(self.engine, patience=1.0):
+                    return
+            except LedgerBusy as error:
+                if not waiting:
+                    _log.warning("waiting for the database: %s", error)
+                waiting = True
+            except LedgerError:
+                return
 
     def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a query answers in a transaction of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from alphaswarm_rl.core.errors import LedgerError, require
 from alphaswarm_rl.db.failures import explained
@@ -21,8 +23,13 @@ from alphaswarm_rl.db.redaction import redact
 
 BUSY_SECONDS = 30
 CONNECT_SECONDS = 10
+#: PostgreSQL ends a transaction whose process stands still for a minute: its locks would stop everybody else.
+END_IDLE_TRANSACTIONS = "-cidle_in_transaction_session_timeout=60s"
 
 _BEGIN = "alphaswarm_begin"
+_PATIENCE = "alphaswarm_patience"
+#: Which file a connection was opened on, by device and inode.
+_FILE = "alphaswarm_file"
 _OPEN: WeakSet[Engine] = WeakSet()
 
 
@@ -50,12 +57,22 @@ def read(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def write(engine: Engine) -> Iterator[Connection]:
-    """A transaction that writes; on SQLite it holds the one write lock from its first moment."""
+def write(engine: Engine, *, patience: float | None = None) -> Iterator[Connection]:
+    """A transaction that writes; on SQLite it holds the one write lock from its first moment.
+
+    Args:
+        engine: The database.
+        patience: Seconds to wait for SQLite's write lock; None: as long as everybody.
+    """
     # A deferred transaction that turns into a writer fails at once when somebody else wrote meanwhile; an immediate
     # one waits its turn.
-    with _transaction(engine, "IMMEDIATE") as connection:
+    with _transaction(engine, "IMMEDIATE", patience) as connection:
         yield connection
+
+
+def sqlite_file(engine: Engine) -> Path | None:
+    """The file of an SQLite database; None for a server."""
+    return Path(engine.url.database or "") if engine.dialect.name == "sqlite" else None
 
 
 def lock_table(connection: Connection, table: str) -> None:
@@ -65,9 +82,10 @@ def lock_table(connection: Connection, table: str) -> None:
 
 
 @contextmanager
-def _transaction(engine: Engine, begin: str) -> Iterator[Connection]:
+def _transaction(engine: Engine, begin: str, patience: float | None = None) -> Iterator[Connection]:
     try:
-        with engine.connect().execution_options(**{_BEGIN: begin}) as connection, connection.begin():
+        options = {_BEGIN: begin, _PATIENCE: patience}
+        with engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
     except DBAPIError as error:
         ours = explained(error, engine.url)
@@ -98,28 +116,74 @@ def _parsed(url: str) -> URL:
 
 
 def _postgres_engine(url: URL) -> Engine:
-    timeout = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS}
-    return create_engine(url, pool_pre_ping=True, connect_args=timeout)
+    defaults = {"connect_timeout": CONNECT_SECONDS, "options": END_IDLE_TRANSACTIONS}
+    missing = {name: value for name, value in defaults.items() if name not in url.query}
+    return create_engine(url, pool_pre_ping=True, connect_args=missing)
 
 
 def _sqlite_engine(url: URL) -> Engine:
     path = _usable_file(url)
     engine = create_engine(url.set(database=str(path)), connect_args={"timeout": BUSY_SECONDS})
 
+    opened = threading.Event()
+
+    @event.listens_for(engine, "do_connect")
+    def look_at_the_file(_dialect: object, record: ConnectionPoolEntry, *_arguments: object) -> None:
+        # Before it is opened: one that is put in its place meanwhile is noticed at the next checkout.
+        record.info[_FILE] = found = _identity(path)
+        if found is None and opened.is_set():
+            raise _gone(path)
+
     @event.listens_for(engine, "connect")
-    def prepare(connection: sqlite3.Connection, _record: object) -> None:
+    def prepare(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
         # pysqlite opens transactions behind our back unless told not to; `begin` below does it.
         connection.isolation_level = None
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
         _switch_to_wal(connection, path)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
+        record.info[_FILE] = record.info[_FILE] or _identity(path)
+        opened.set()
+
+    @event.listens_for(engine, "checkout")
+    def reopen_another_file(_connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+        # A connection goes on reading a file that was deleted or replaced, and would never see a halt in the new one.
+        found = _identity(path)
+        if found is None:
+            raise _gone(path)
+        if found != record.info[_FILE]:
+            raise DisconnectionError(f"{path} is another file now")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_BEGIN, 'DEFERRED')}")
+        options = connection.get_execution_options()
+        patience = options.get(_PATIENCE)
+        if patience is not None:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
+        try:
+            connection.exec_driver_sql(f"BEGIN {options.get(_BEGIN, 'DEFERRED')}")
+        finally:
+            if patience is not None:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
     return engine
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file this is, whatever its content; None where none can be reached."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _gone(path: Path) -> LedgerError:
+    return LedgerError(
+        f"the SQLite file {path}",
+        "this process had it open, and it is gone",
+        "Put it back from a copy, without files named -wal and -shm of another time.",
+    )
 
 
 def _usable_file(url: URL) -> Path:

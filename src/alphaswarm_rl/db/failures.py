@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from alphaswarm_rl.core.errors import LedgerError
+from alphaswarm_rl.core.errors import LedgerBusy, LedgerError
 from alphaswarm_rl.db.redaction import redact
 
 # By the start of SQLite's error name: the reason and the remedy.
@@ -30,6 +30,7 @@ _POSTGRES = {
     "53300": ("the server takes no more connections", "Raise its max_connections, or run fewer processes."),
     "42501": ("the user may not do that", "Grant the user CREATE and USAGE on the schema, and its tables."),
     "25006": ("the server is read-only", "Connect to the primary server."),
+    "25P03": ("this process stood still inside of a transaction, which the server ended", "Look, and try again."),
     "57P": ("the server is shutting down or starting", "Try again when it is up."),
     "08": ("the connection to the server is broken", "Check that the server is up and can be reached."),
 }
@@ -53,7 +54,8 @@ def explained(error: DBAPIError, url: URL) -> LedgerError | None:
         return None
     why, remedy = known
     message = redact(" ".join(str(error.orig).split()))
-    return LedgerError(f"the database {redact(url.render_as_string(hide_password=True))}", f"{why} ({message})", remedy)
+    kind = LedgerBusy if known == _SQLITE["SQLITE_BUSY"] else LedgerError
+    return kind(f"the database {redact(url.render_as_string(hide_password=True))}", f"{why} ({message})", remedy)
 
 
 def _reason(error: DBAPIError) -> tuple[str, str] | None:

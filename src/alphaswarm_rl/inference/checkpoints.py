@@ -2,12 +2,13 @@
 
     <models>/<run id>/<step>/state.safetensors    every array
     <models>/<run id>/<step>/checkpoint.json      everything else, with the SHA-256 of the arrays
+    <models>/<run id>/claim-000002/<step>/...     the same, written by the process that resumed the run
 
 `checkpoint.json` holds `schema_version`, `timesteps`, `seed`, `spec`, `files` (checksums), `data` (what states have
 beside arrays) and, since schema 2, `policy`: what answering needs, so that no environment is built for it.
 
 The SHA-256 of `checkpoint.json` is the checkpoint's identity; it holds no clock and no run id, so two runs of one seed
-have the same one. Nothing is ever pickled. A folder appears whole or not at all.
+have the same one. Nothing is ever pickled. A folder appears whole or not at all, and is never replaced.
 """
 
 from __future__ import annotations
@@ -15,27 +16,30 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from alphaswarm_rl.core.claims import Claim, claim_folders, number_of
 from alphaswarm_rl.core.contracts import State
-from alphaswarm_rl.core.errors import CheckpointError
-from alphaswarm_rl.core.files import sync_file, sync_folder, write_synced
+from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, UnfitCheckpoint
+from alphaswarm_rl.core.files import UnfitFile, read_regular, sync_file, sync_folder, write_synced
+from alphaswarm_rl.core.json import load_json
 from alphaswarm_rl.core.run_listener import Checkpoint as Checkpoint
 from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject
-from alphaswarm_rl.models.artefacts import file_sha256
+from alphaswarm_rl.models.artefacts import MANIFEST_BYTES, file_sha256
 from alphaswarm_rl.spec import RLExperimentSpec
 
 SCHEMA_VERSION = 2
-#: A checkpoint.json of more bytes is none that was ever written.
-_MOST_BYTES = 256 << 20
 _ARRAYS = "state.safetensors"
 _MANIFEST = "checkpoint.json"
-_UNFINISHED = ".unfinished-"
+#: How folders begin that are being written.
+UNFINISHED = ".unfinished-"
 #: How folders begin that hold no run's checkpoints but a model from elsewhere.
 ADDED = "added-"
 
@@ -84,8 +88,11 @@ class CheckpointStore:
         spec: JsonMapping,
         seed: int,
         policy: JsonMapping | None = None,
+        claim: int = 1,
     ) -> Checkpoint:
         """Writes a checkpoint; on any failure nothing of it remains and the older ones are untouched.
+
+        One that is there already stays as it is: a claim saves a step once.
 
         Args:
             run_id: The run.
@@ -94,11 +101,14 @@ class CheckpointStore:
             spec: The spec as plain data.
             seed: The run's seed.
             policy: What answering needs; None: the environment must be built to answer.
+            claim: The number of the claim with which the run is written for.
         """
-        folder = self.root / run_id
+        folder = Claim(run_id, claim).folder(self.root / run_id)
         final = folder / f"{timesteps:012d}"
-        unfinished = folder / f"{_UNFINISHED}{timesteps:012d}"
+        unfinished = folder / f"{UNFINISHED}{timesteps:012d}"
         try:
+            if final.exists():
+                return Checkpoint(final, file_sha256(final / _MANIFEST), timesteps)
             folder.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir()
@@ -114,8 +124,6 @@ class CheckpointStore:
             }
             text = json.dumps(manifest, sort_keys=True, indent=1)
             write_synced(unfinished / _MANIFEST, text.encode())
-            if final.exists():  # a resumed run passes the same step again
-                shutil.rmtree(final)
             unfinished.rename(final)
             sync_folder(folder)
         except OSError as error:
@@ -129,20 +137,40 @@ class CheckpointStore:
         return Checkpoint(final, hashlib.sha256(text.encode()).hexdigest(), timesteps)
 
     def steps(self, run_id: str) -> dict[int, Path]:
-        """The checkpoints of a run by step, oldest first."""
-        folder = self.root / run_id
-        if not folder.is_dir():
-            return {}
-        return {int(path.name): path for path in sorted(folder.iterdir()) if path.name.isdigit()}
+        """The checkpoints of a run by step, oldest first; of two claims that saved one step, the later one's."""
+        return dict(sorted({int(path.name): path for path in reversed(self._all(run_id))}.items()))
 
-    def prune(self, run_id: str, *, keep_last: int, held: Iterable[Path]) -> list[Path]:
-        """Deletes all but the newest `keep_last` and those that somebody holds; says which."""
-        kept = {path.resolve() for path in held}
-        paths = list(self.steps(run_id).values())
-        gone = [path for path in paths[:-keep_last] if path.resolve() not in kept]
-        for path in gone:
+    def _all(self, run_id: str) -> list[Path]:
+        """Every checkpoint of a run, those of the newest claim first."""
+        folders = claim_folders(self.root / run_id)
+        return [path for folder in folders for path in sorted(folder.iterdir()) if path.name.isdigit()]
+
+    def unneeded(self, claim: Claim, kept: Iterable[Path]) -> list[Path]:
+        """The checkpoints of a claim and of all before it, but for those that are kept.
+
+        Those of later claims are none of its business.
+        """
+        needed = {path.resolve() for path in kept}
+        found = [path for path in self._all(claim.run_id) if number_of(path.parent) <= claim.number]
+        return [path for path in found if path.resolve() not in needed]
+
+    def prune(self, paths: Iterable[Path], *, refuse_stale: Callable[[], None]) -> None:
+        """Deletes checkpoints that nobody needs.
+
+        Args:
+            paths: Their folders.
+            refuse_stale: Called before each of them: it raises where another process has taken the run over, which
+                may need them.
+        """
+        for path in paths:
+            refuse_stale()
+            self.discard(path)
+
+    def discard(self, path: Path) -> None:
+        """Deletes one that nobody needs, or no ledger row names."""
+        # The resumer of a run sweeps what the process before it left, which may delete it at the same time.
+        with suppress(FileNotFoundError):
             shutil.rmtree(path)
-        return gone
 
     def remove(self, run_id: str) -> int:
         """Deletes everything of a run; says how many bytes that freed."""
@@ -154,41 +182,37 @@ class CheckpointStore:
 
     def unfinished(self) -> list[Path]:
         """Folders that a killed process left half written."""
-        return sorted(self.root.glob(f"*/{_UNFINISHED}*"))
+        return sorted([*self.root.glob(f"*/{UNFINISHED}*"), *self.root.glob(f"*/claim-*/{UNFINISHED}*")])
 
 
 def load_checkpoint(path: Path, *, expected_sha256: str | None = None) -> LoadedCheckpoint:
     """Reads and verifies a checkpoint; one that was changed since it was written is refused."""
     try:
-        with (path / _MANIFEST).open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            raise ValueError(f"{_MANIFEST} has more than {_MOST_BYTES} bytes")
-        digest = hashlib.sha256(text).hexdigest()
+        content = read_regular(path / _MANIFEST, most_bytes=MANIFEST_BYTES, below=path)
+        digest = hashlib.sha256(content).hexdigest()
         if expected_sha256 is not None and digest != expected_sha256:
             raise _tampered(path, f"{_MANIFEST} is not the one the ledger recorded")
-        manifest = json.loads(text)
-        version = manifest["schema_version"]
-        if version > SCHEMA_VERSION:
-            raise CheckpointError(
-                f"checkpoint {str(path)!r}",
-                f"it has schema version {version}, newer than {SCHEMA_VERSION}",
-                "Upgrade alphaswarm-rl.",
-            )
+        manifest = _read_manifest(path, content)
         # Read once: what was verified is what is loaded, whatever becomes of the file meanwhile.
-        content = (path / _ARRAYS).read_bytes()
-        if hashlib.sha256(content).hexdigest() != manifest["files"][_ARRAYS]:
+        tensors = read_regular(path / _ARRAYS, below=path)
+        if hashlib.sha256(tensors).hexdigest() != manifest["files"][_ARRAYS]:
             raise _tampered(path, f"{_ARRAYS} does not have the recorded checksum")
-        arrays = _arrays_in(content)
+        arrays = _arrays_in(path, tensors)
     except FileNotFoundError as error:
         raise CheckpointError(
             f"checkpoint {str(path)!r}",
             f"{Path(str(error.filename)).name} is not there",
             "Give the folder of a checkpoint, or a run.",
         ) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except UnfitFile as error:
+        raise unfit(path, str(error)) from error
+    except NotADirectoryError as error:
+        raise unfit(path, "it is no folder") from error
+    except OSError as error:
         raise CheckpointError(
-            f"checkpoint {str(path)!r}", f"it cannot be read: {error!r}", "Use another checkpoint of the run."
+            f"checkpoint {str(path)!r}",
+            f"it cannot be read: {error.strerror or error}",
+            "Check the disk and its rights, or use another checkpoint of the run.",
         ) from error
     states = {
         name: State(
@@ -198,6 +222,79 @@ def load_checkpoint(path: Path, *, expected_sha256: str | None = None) -> Loaded
     }
     checkpoint = Checkpoint(path, digest, manifest["timesteps"])
     return LoadedCheckpoint(checkpoint, manifest["spec"], manifest["seed"], states, manifest.get("policy"))
+
+
+def _read_manifest(path: Path, content: bytes) -> JsonObject:
+    """What `checkpoint.json` says, every part of the shape that it must have."""
+    try:
+        manifest = load_json(content)
+    except ValueError as error:
+        raise unfit(path, f"{_MANIFEST} is no JSON of ours: {error}") from error
+    if not isinstance(manifest, dict):
+        raise unfit(path, f"{_MANIFEST} is no mapping")
+    version = _part(path, manifest, "schema_version", int)
+    if version > SCHEMA_VERSION:
+        raise CheckpointError(
+            f"checkpoint {str(path)!r}",
+            f"it has schema version {version}, newer than {SCHEMA_VERSION}",
+            "Upgrade alphaswarm-rl.",
+        )
+    for name in ("timesteps", "seed"):
+        if _part(path, manifest, name, int) < 0:
+            raise unfit(path, f"{name} in {_MANIFEST} is negative")
+    _part(path, manifest, "spec", dict)
+    _part(path, _part(path, manifest, "files", dict), _ARRAYS, str)
+    for name in _part(path, manifest, "data", dict):
+        _part(path, manifest["data"], name, dict)
+    if manifest.get("policy") is not None:
+        _part(path, manifest, "policy", dict)
+    return manifest
+
+
+def _part(path: Path, manifest: JsonMapping, name: str, kind: type) -> Any:
+    """One part of the manifest; where it is missing, or of another kind, the folder is refused."""
+    if name not in manifest:
+        raise unfit(path, f"{name!r} is missing in {_MANIFEST}")
+    if not isinstance(manifest[name], kind) or isinstance(manifest[name], bool):
+        raise unfit(path, f"{name!r} in {_MANIFEST} is {manifest[name]!r:.60}, and should be {_KINDS[kind]}")
+    return manifest[name]
+
+
+_KINDS = {int: "a whole number", str: "a text", dict: "a mapping"}
+
+
+@contextmanager
+def restoring(path: Path) -> Iterator[None]:
+    """While states of a checkpoint are put back: one that does not fit what the spec builds is an error that says so.
+
+    Args:
+        path: The checkpoint.
+    """
+    try:
+        yield
+    except CheckpointError as error:
+        raise unfit(path, f"{error.what}: {error.why}") from error
+    except AlphaSwarmError:
+        raise
+    except Exception as error:
+        raise unfit(path, f"its state does not fit what its spec builds: {error!r:.200}") from error
+
+
+def first_intact(
+    candidates: Iterable[tuple[Path, str | None]],
+) -> tuple[LoadedCheckpoint | None, list[CheckpointError]]:
+    """The first checkpoint that can be trusted, and why those before it cannot.
+
+    Args:
+        candidates: Checkpoint folders with the SHA-256 that each must have; None where nobody recorded it.
+    """
+    damaged: list[CheckpointError] = []
+    for path, sha256 in candidates:
+        try:
+            return load_checkpoint(path, expected_sha256=sha256), damaged
+        except CheckpointError as error:
+            damaged.append(error)
+    return None, damaged
 
 
 def folder_size(folder: Path) -> int:
@@ -223,14 +320,20 @@ def _write_arrays(path: Path, states: Mapping[str, State]) -> str:
     return file_sha256(path)
 
 
-def _arrays_in(content: bytes) -> dict[str, Array]:
+def _arrays_in(path: Path, content: bytes) -> dict[str, Array]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
         return dict(load(content))
-    except SafetensorError as error:
-        raise OSError(str(error)) from error
+    # Types that NumPy does not have are a KeyError.
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise unfit(path, f"{_ARRAYS} holds no arrays of ours: {error!r}") from error
+
+
+def unfit(path: Path, why: str) -> UnfitCheckpoint:
+    """The error that a folder is no checkpoint of ours."""
+    return UnfitCheckpoint(f"checkpoint {str(path)!r}", why, "Use a checkpoint that alphaswarm-rl wrote.")
 
 
 def _tampered(path: Path, why: str) -> CheckpointError:

@@ -37,6 +37,7 @@ class ServedPolicy:
         policy: The policy.
         deterministic: Whether it acts without drawing.
         row: The registered model that it is of; None where it is a run's.
+        run_id: The run that trained it, where that is known: a halt of that run concerns its answers too.
         streams: What it remembers, by client.
         answered: Whether it has answered anybody yet.
     """
@@ -44,6 +45,7 @@ class ServedPolicy:
     policy: LoadedPolicy
     deterministic: bool
     row: ModelRow | None = None
+    run_id: str | None = None
     streams: dict[str | None, PolicyStream] = field(default_factory=dict)
     answered: bool = False
 
@@ -183,7 +185,7 @@ class ModelChoice:
         except BaseException:
             policy.close()
             raise
-        return ServedPolicy(policy, acts_deterministically(policy, self._deterministic), row)
+        return ServedPolicy(policy, acts_deterministically(policy, self._deterministic), row, row.run_id)
 
     def mark_broken(self, row: ModelRow, error: Exception, *, instead: ModelRow) -> None:
         """Passes a model over until it changes; another goes on in its place."""

@@ -12,6 +12,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
 from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.hashing import sha256_text
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.slots import WINDOW
@@ -129,7 +130,11 @@ def add_model(
 
 def _checkpoint_folder(path: Path, spec: RLExperimentSpec | None, settings: Settings, *, timesteps: int) -> Path:
     """The folder itself, or the one that a zip is imported into."""
-    if not path.exists():
+    try:
+        exists = checked_path(path).exists()
+    except (ValueError, OSError) as error:
+        raise ModelError(f"model {str(path)!r:.200}", str(error), "Give a checkpoint folder or a zip.") from error
+    if not exists:
         raise ModelError(f"model {str(path)!r}", "it is not there", "Give a checkpoint folder or a zip.")
     if path.is_dir():
         if spec is not None:

@@ -8,7 +8,7 @@ environment: there it is built, and never stepped.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from copy import deepcopy
 from functools import cached_property
@@ -23,7 +23,7 @@ from alphaswarm_rl.core.errors import CheckpointError, DataError, EnvError
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array, JsonObject
 from alphaswarm_rl.envs.observation_transform import ObservationTransform
-from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint
+from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint, restoring
 from alphaswarm_rl.inference.observation_batch import as_batch
 from alphaswarm_rl.inference.policy_plan import PolicyPlan, read_plan, refuse_hindsight
 from alphaswarm_rl.inference.policy_stream import PolicyStream
@@ -77,7 +77,8 @@ class LoadedPolicy:
         from alphaswarm_rl.inference.builder import builder_for
 
         builder = builder_for(spec, self._settings, seed=self._seed, device=self.device, frames=self._frames)
-        builder.restore_data(self._states)
+        with restoring(self.checkpoint.path):
+            builder.restore_data(self._states)
         return builder
 
     @cached_property
@@ -102,7 +103,8 @@ class LoadedPolicy:
                 env=self._env,
             )
         )
-        learner.set_state(self._states["learner"])
+        with restoring(self.checkpoint.path):
+            learner.set_state(self._states["learner"])
         # What training alone needs, a replay buffer among it, is not kept.
         self._states = {name: state for name, state in self._states.items() if name in ("data", "preprocessing")}
         return learner
@@ -145,7 +147,8 @@ class LoadedPolicy:
             return None
         transform = ObservationTransform(self.observation_space, settings)
         if "preprocessing" in self._states:
-            transform.load_statistics(self._states["preprocessing"])
+            with restoring(self.checkpoint.path):
+                transform.load_statistics(self._states["preprocessing"])
         return transform
 
     def stream(self) -> PolicyStream:
@@ -209,13 +212,21 @@ class LoadedPolicy:
         refuse_other_than_actions(f"checkpoint {str(self.checkpoint.path)!r}", actions, self.action_space)
         return actions[0].tolist()
 
-    def roll_out(self, episodes: int, *, env_id: str | None = None, deterministic: bool = True) -> Iterator[JsonObject]:
+    def roll_out(
+        self,
+        episodes: int,
+        *,
+        env_id: str | None = None,
+        deterministic: bool = True,
+        before_step: Callable[[], None] | None = None,
+    ) -> Iterator[JsonObject]:
         """Plays episodes in an environment that is built for it, one answer per step as it is given.
 
         Args:
             episodes: How many episodes: the first ones of the run's own evaluation.
             env_id: A Gymnasium id or the alias of an environment of the same spaces; None takes the spec's.
             deterministic: Whether it acts without drawing.
+            before_step: Called before every step; what it raises ends the episodes.
         """
         from alphaswarm_rl.inference.builder import load_preprocessing
         from alphaswarm_rl.options.resolve import effective_spec
@@ -224,7 +235,8 @@ class LoadedPolicy:
         builder = self._builder(spec)
         with closing(builder.build_env("evaluate", num_envs=1, phase="evaluate", window=spec.evaluation.window)) as env:
             self._refuse_other_spaces(env, env_id)
-            load_preprocessing(env, self._states.get("preprocessing"))
+            with restoring(self.checkpoint.path):
+                load_preprocessing(env, self._states.get("preprocessing"))
             seed = derived_seed(self._seed, "evaluate")
             self.seed_predictions(seed, env)
             observation, _ = env.reset(seed=seed)
@@ -232,6 +244,8 @@ class LoadedPolicy:
             episode, step, starts = 0, 0, np.array([True])
             masks = getattr(env, "action_masks", None)
             while episode < episodes:
+                if before_step is not None:
+                    before_step()
                 legal = None if masks is None else masks()
                 action, memory = self.predict(observation, memory, starts, deterministic=deterministic, masks=legal)
                 observation, rewards, terminated, truncated, _ = env.step(action)

@@ -1,7 +1,8 @@
 """Answering observations with a trained policy: of a checkpoint, of a run, or of the model that is best now.
 
 `PolicyServer.open` serves registered models and may change to a better one between two requests; `of_run` serves the
-policy of one run as long as it is open.
+policy of one run as long as it is open. Each looks at the kill switch for every answer, unless the settings say
+`infer.offline`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import TYPE_CHECKING, Self
 from alphaswarm_rl.core.errors import OptionError, RunError
 from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint, load_checkpoint
-from alphaswarm_rl.inference.kill_switch import KillSwitch
 from alphaswarm_rl.inference.model_choice import ModelChoice, ServedPolicy, acts_deterministically, best_model
 from alphaswarm_rl.inference.observation_batch import as_batch, as_starts
 from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.inference.process import process_lock
 from alphaswarm_rl.inference.registered_models import model_by_id, refuse_unvalidated
-from alphaswarm_rl.inference.selection import sha256_of_folder
+from alphaswarm_rl.inference.selection import recorded_sha256, trainer_of
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger.brake import Brake
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, Scope
 from alphaswarm_rl.settings import Settings
@@ -67,7 +68,7 @@ class PolicyServer:
     Args:
         served: What answers first.
         choice: Finds the model that should answer later; None: what answers first answers always.
-        kill_switch: Refuses answers while it is engaged; None: nobody looks at it.
+        brake: The kill switch, which refuses answers; None: nobody looks at it.
         close: Frees what else was opened.
     """
 
@@ -76,12 +77,12 @@ class PolicyServer:
         served: ServedPolicy,
         *,
         choice: ModelChoice | None = None,
-        kill_switch: KillSwitch | None = None,
+        brake: Brake | None = None,
         close: ExitStack | None = None,
     ) -> None:
         self._current = served
         self._previous: ServedPolicy | None = None
-        self._choice, self._kill_switch, self._opened = choice, kill_switch, close
+        self._choice, self._brake, self._opened = choice, brake, close
         self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._stop = threading.Event()
@@ -96,15 +97,22 @@ class PolicyServer:
         deterministic: bool | None = True,
         frames: Mapping[str, pd.DataFrame] | None = None,
     ) -> PolicyServer:
-        """Serves a checkpoint that was loaded; the kill switch is the caller's to look at.
+        """Serves a checkpoint that was loaded.
 
         Args:
             loaded: The verified checkpoint.
-            settings: The device.
+            settings: The device, and where the kill switch is.
             deterministic: Whether it acts without drawing; None: as its spec evaluates.
             frames: Data frames for the data pipeline `frame`, by name.
         """
-        return cls(_serve(loaded, settings, deterministic, frames))
+        with ExitStack() as undo:
+            brake = _open_brake(settings, undo)
+            run_id = None
+            if brake is not None:
+                run_id = _trainer_id(settings, loaded.checkpoint.path)
+                brake.refuse(run_id)
+            served = _serve(loaded, settings, deterministic, frames, run_id=run_id)
+            return cls(served, brake=brake, close=undo.pop_all())
 
     @classmethod
     def of_run(
@@ -122,14 +130,16 @@ class PolicyServer:
             settings: Where runs are, and on what device the policy runs.
             run: The run; None: the model path or the newest.
             deterministic: Whether it acts without drawing; None: as its spec evaluates.
-            poll_seconds: Seconds between two looks at the kill switch.
+            poll_seconds: Seconds between two questions to the kill switch, half a second at most.
             frames: Data frames for the data pipeline `frame`, by name.
         """
         with ExitStack() as undo:
-            ledger = undo.enter_context(Ledger.open(settings))
-            ledger.refuse_if_halted()
-            served = _serve(_run_checkpoint(ledger, settings, run), settings, deterministic, frames)
-            return cls(served, kill_switch=KillSwitch(ledger, poll_seconds), close=undo.pop_all())
+            brake = _open_brake(settings, undo, poll_seconds)
+            loaded, run_id = _run_checkpoint(settings, run)
+            if brake is not None:
+                brake.refuse(run_id)
+            served = _serve(loaded, settings, deterministic, frames, run_id=run_id)
+            return cls(served, brake=brake, close=undo.pop_all())
 
     @classmethod
     def open(
@@ -155,7 +165,8 @@ class PolicyServer:
             scope: What the models are of; None where only one scope has validated models.
             env_id: The environment that they are of, where that is enough to say the scope.
             watch: Whether it changes to a better model, or to what the alias then means.
-            poll_seconds: Seconds between two looks, at the registry and at the kill switch.
+            poll_seconds: Seconds between two looks at the registry, and two questions to the kill switch; of those
+                half a second at most.
             unvalidated: Whether the model of `model_id` may be one that did not pass its latest validation.
             deterministic: Whether it acts without drawing; None: as each model's spec evaluates.
             frames: Data frames for the data pipeline `frame`, by name.
@@ -169,8 +180,7 @@ class PolicyServer:
         if unvalidated and model_id is None:
             raise OptionError("unvalidated models", "only one that is named by its id is loaded", "Give its id.")
         with ExitStack() as undo:
-            ledger = undo.enter_context(Ledger.open(settings))
-            ledger.refuse_if_halted()
+            brake = _open_brake(settings, undo, poll_seconds)
             registry = undo.enter_context(ModelRegistry.open(settings, make=False))
             if model_id is not None:
                 rows = [model_by_id(registry, model_id, unvalidated=unvalidated, scope=scope)]
@@ -180,8 +190,7 @@ class PolicyServer:
             else:
                 rows = registry.list(validated=True, scope=best_model(registry, scope, env_id).scope)
             choice = ModelChoice(settings, registry, alias=alias, deterministic=deterministic, frames=frames)
-            kill_switch = KillSwitch(ledger, poll_seconds)
-            server = cls(choice.first(rows), choice=choice, kill_switch=kill_switch, close=undo.pop_all())
+            server = cls(choice.first(rows), choice=choice, brake=brake, close=undo.pop_all())
         if watch:
             server._start_watching(poll_seconds)
         return server
@@ -217,14 +226,21 @@ class PolicyServer:
             episode_start: Whether an episode begins here, for all or for each observation.
         """
         while True:
-            if self._kill_switch is not None:
-                self._kill_switch.check()
+            self.refuse_if_halted()  # here too: it may wait for the ledger, which must hold no lock
             draws = self._draws()
             with process_lock if draws else nullcontext(), self._lock:
-                if self._kill_switch is not None:
-                    self._kill_switch.refuse()
+                self.refuse_if_halted()
                 if draws or not self._draws():  # otherwise it changed meanwhile to a model that draws
                     return self._answer(observations, client, episode_start)
+
+    def refuse_if_halted(self) -> None:
+        """Refuses an answer while the kill switch is engaged or silent; one that is offline refuses none.
+
+        Raises:
+            RunError: The kill switch is engaged, for everything or for the run that trained the policy, or is silent.
+        """
+        if self._brake is not None:
+            self._brake.refuse(self._current.run_id)
 
     def _draws(self) -> bool:
         """Whether the answer may be drawn, from the process's generators: by the model, or by the one before it."""
@@ -253,9 +269,17 @@ class PolicyServer:
         return Answer(actions[0] if alone else actions, sha256, None if row is None else row.id)
 
     def roll_out(self, episodes: int, *, env_id: str | None = None) -> Iterator[JsonObject]:
-        """Plays episodes with the policy that answers now, one line per step; see `LoadedPolicy.roll_out`."""
+        """Plays episodes with the policy that answers now, one line per step; see `LoadedPolicy.roll_out`.
+
+        Raises:
+            RunError: The kill switch is engaged: no further step is played.
+        """
         row = self._current.row
-        for line in self.policy.roll_out(episodes, env_id=env_id, deterministic=self.deterministic):
+        lines = self.policy.roll_out(
+            episodes, env_id=env_id, deterministic=self.deterministic, before_step=self.refuse_if_halted
+        )
+        for line in lines:
+            self.refuse_if_halted()  # a step may take long
             yield line if row is None else {**line, "model_id": row.id}
 
     def forget(self, client: str) -> None:
@@ -298,13 +322,11 @@ class PolicyServer:
             self._previous = None
 
     def _start_watching(self, seconds: float) -> None:
-        choice, kill_switch = self._choice, self._kill_switch
+        choice = self._choice
         assert choice is not None
-        assert kill_switch is not None
 
         def watch() -> None:
             while not self._stop.wait(seconds):
-                kill_switch.check()
                 try:
                     self.refresh()
                     choice.log_once("registry", None)
@@ -332,27 +354,54 @@ class PolicyServer:
         self.close()
 
 
+def _open_brake(settings: Settings, undo: ExitStack, poll_seconds: float | None = None) -> Brake | None:
+    """The kill switch, which does not refuse now; None where the settings say to go without it."""
+    if settings.infer.offline:
+        _log.warning("offline: answers are given whatever the kill switch says")
+        return None
+    ledger = undo.enter_context(Ledger.open(settings))
+    brake = undo.enter_context(Brake(ledger, settings.ledger, poll_seconds=poll_seconds))
+    brake.refuse()
+    return brake
+
+
 def _serve(
     loaded: LoadedCheckpoint,
     settings: Settings,
     deterministic: bool | None,
     frames: Mapping[str, pd.DataFrame] | None,
+    *,
+    run_id: str | None = None,
 ) -> ServedPolicy:
     policy = LoadedPolicy(loaded, settings, frames=frames)
     policy.build()
-    return ServedPolicy(policy, acts_deterministically(policy, deterministic))
+    return ServedPolicy(policy, acts_deterministically(policy, deterministic), run_id=run_id)
 
 
-def _run_checkpoint(ledger: Ledger, settings: Settings, run: str | None) -> LoadedCheckpoint:
-    if run is None and settings.infer.model_path is not None:
-        path = settings.infer.model_path.expanduser()
-        return load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
-    if run is None:
-        row = next((each for each in ledger.runs(target="train", limit=None) if each.checkpoint is not None), None)
-    else:
-        row = ledger.run(run)
+def _trainer_id(settings: Settings, folder: Path) -> str | None:
+    """The run that trained a checkpoint; None where the ledger knows none."""
+    with Ledger.open(settings) as ledger:
+        trainer = trainer_of(ledger, folder)
+    return None if trainer is None else trainer.id
+
+
+def _run_checkpoint(settings: Settings, run: str | None) -> tuple[LoadedCheckpoint, str | None]:
+    """The checkpoint that is meant, and the run that trained it where that is known."""
+    path = settings.infer.model_path if run is None else None
+    if path is not None and settings.infer.offline:
+        return load_checkpoint(path.expanduser()), None
+    with Ledger.open(settings) as ledger:
+        if path is not None:
+            folder = path.expanduser()
+            trainer = trainer_of(ledger, folder)
+            sha256 = None if trainer is None else recorded_sha256(ledger, trainer, folder)
+            return load_checkpoint(folder, expected_sha256=sha256), None if trainer is None else trainer.id
+        if run is None:
+            row = next((each for each in ledger.runs(target="train", limit=None) if each.checkpoint is not None), None)
+        else:
+            row = ledger.run(run)
     if row is None:
         raise RunError("inference", "no run has a checkpoint yet", "Train one: rl train SPEC.")
     if row.checkpoint is None or row.removed_at is not None:
         raise RunError(f"run {row.id}", "it has no checkpoint", "Use a run that trained and was not removed.")
-    return load_checkpoint(Path(row.checkpoint), expected_sha256=row.checkpoint_sha256)
+    return load_checkpoint(Path(row.checkpoint), expected_sha256=row.checkpoint_sha256), row.id

@@ -7,9 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from alphaswarm_rl.core.claims import run_folder
 from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, RunError
+from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.slots import PARTS
-from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
+from alphaswarm_rl.inference.checkpoints import (
+    Checkpoint,
+    CheckpointStore,
+    LoadedCheckpoint,
+    load_checkpoint,
+    unfit,
+)
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.runs import PRUNED, RESUMABLE
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -44,7 +52,10 @@ class Selection:
             verb: What it is used for.
         """
         if isinstance(choice, str) and choice != "best" and not choice.isdigit():
-            path = Path(choice)
+            try:
+                path = checked_path(choice)
+            except ValueError as error:
+                raise unfit(Path(choice), str(error)) from error
             return self._refuse_other_policy(load_checkpoint(path, expected_sha256=sha256_of_folder(self.ledger, path)))
         assert self.spec.agent is not None
         if choice is None and (run is None or run.checkpoint is None) and not self.spec.agent.build().trains:
@@ -65,11 +76,9 @@ class Selection:
         trained = loaded.trained_spec
         differing = [name for name in _POLICY_FIELDS if getattr(trained, name) != getattr(self.spec, name)]
         if differing:
-            raise CheckpointError(
-                f"checkpoint {str(loaded.checkpoint.path)!r}",
-                f"it was trained with another {' and '.join(differing)} than this spec has",
-                "Use a checkpoint of this spec, or the spec of this checkpoint.",
-            )
+            what = f"checkpoint {str(loaded.checkpoint.path)!r}"
+            why = f"it was trained with another {' and '.join(differing)} than this spec has"
+            raise CheckpointError(what, why, "Use a checkpoint of this spec, or the spec of this checkpoint.")
         return loaded
 
     def _last(self, run: RunRow) -> LoadedCheckpoint:
@@ -103,16 +112,46 @@ class Selection:
 
 def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
     """The checksum that the ledger holds of one of a run's checkpoints; one it does not know is refused."""
-    folder = path.resolve()
-    if run.checkpoint is not None and Path(run.checkpoint).resolve() == folder and run.checkpoint_sha256 is not None:
-        return run.checkpoint_sha256
-    saved = [event.payload for event in ledger.events(run.id) if event.stage == "train.checkpoint"]
-    found = next((item["sha256"] for item in reversed(saved) if Path(item["path"]).resolve() == folder), None)
+    found = recorded_checkpoints(ledger, run).get(path.resolve())
     if found is None:
         raise CheckpointError(
             f"checkpoint {str(path)!r}", f"the ledger has no record of it in run {run.id}", "Use another checkpoint."
         )
-    return str(found)
+    return found
+
+
+def recorded_checkpoints(ledger: Ledger, run: RunRow) -> dict[Path, str]:
+    """The checkpoints that the ledger names, kept or not, with their checksums."""
+    saved = [event.payload for event in ledger.events(run.id) if event.stage == "train.checkpoint"]
+    found = {Path(item["path"]).resolve(): str(item["sha256"]) for item in saved}
+    if run.checkpoint is not None and run.checkpoint_sha256 is not None:
+        found[Path(run.checkpoint).resolve()] = run.checkpoint_sha256
+    return found
+
+
+def is_reported(ledger: Ledger, run: RunRow, checkpoint: Checkpoint) -> bool:
+    """Whether an event of the run names a checkpoint: the row forgets it with the next one."""
+    saved = (event.payload for event in ledger.events(run.id) if event.stage == "train.checkpoint")
+    return any(payload["path"] == str(checkpoint.path) for payload in saved)
+
+
+def saved_checkpoints(ledger: Ledger, run: RunRow) -> list[Checkpoint]:
+    """The checkpoints that a training run stands on, kept or not, the newest first.
+
+    What a resume from an earlier one left behind is not among them, even where somebody still holds it.
+    """
+    found: dict[int, Checkpoint] = {}
+    for event in ledger.events(run.id):
+        if event.stage == "train.checkpoint":
+            saved = Checkpoint(Path(event.payload["path"]), event.payload["sha256"], event.payload["timesteps"])
+            found[saved.timesteps] = saved
+        elif event.stage == "agent.built" and "resumed_at" in event.payload:
+            found = {step: saved for step, saved in found.items() if step <= event.payload["resumed_at"]}
+    if run.checkpoint is not None and run.checkpoint_sha256 is not None:
+        path = Path(run.checkpoint)
+        last = Checkpoint(path, run.checkpoint_sha256, int(path.name))
+        found = {step: saved for step, saved in found.items() if step <= last.timesteps} | {last.timesteps: last}
+    return [found[step] for step in sorted(found, reverse=True)]
 
 
 def sha256_of_folder(ledger: Ledger, path: Path) -> str | None:
@@ -123,7 +162,7 @@ def sha256_of_folder(ledger: Ledger, path: Path) -> str | None:
 
 def trainer_of(ledger: Ledger, path: Path) -> RunRow | None:
     """The training run that wrote a checkpoint folder; None where the ledger knows none."""
-    run_id = path.resolve().parent.name
+    run_id = run_folder(path.resolve()).name
     runs = ledger.runs(target="train", limit=None, include_removed=True)
     return next((run for run in runs if run.id == run_id), None)
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.db.mounts import network_file_system
@@ -70,6 +70,8 @@ class Lake:
         self.warehouse = _warehouse(settings)
         #: Seconds after which a commit that does not go through is given up.
         self.patience = PATIENCE_S
+        #: Whether others who commit were done in time, the last time that it was waited for them.
+        self._turns_end = True
         #: Whether the warehouse is a folder of this machine.
         self.local = self.warehouse.startswith("file://")
 
@@ -133,6 +135,17 @@ class Lake:
                 "put it back, or begin with an empty lake folder.",
             )
 
+    def refuse_moved(self) -> None:
+        """Refuses to change anything where a table's files are in another warehouse.
+
+        Raises:
+            LakeError: The home was copied or moved.
+        """
+        for kind in tables.KINDS if self.exists else ():
+            table = self.find(self.identifier(kind))
+            if table is not None:
+                self.refuse_elsewhere(table)
+
     def find(self, identifier: str) -> Table | None:
         """The table of that name as it is now; None where there is none."""
         from pyiceberg.exceptions import NoSuchTableError
@@ -176,17 +189,15 @@ class Lake:
     def _turn(self) -> Iterator[None]:
         """Waits while another process of this home commits: who loses a race has to begin again.
 
-        Not for long, and nothing depends on it: other machines do not see the lock either.
+        Not for long, and nothing depends on it: other machines do not see the lock either. One that keeps the turn for
+        so long stands still, and is not waited for again until it is free.
         """
         self.settings.lake_path.mkdir(parents=True, exist_ok=True)
         with (self.settings.lake_path / "commit.lock").open("a") as file:
-            began = time.monotonic()
-            while time.monotonic() - began < _LONGEST_TURN_S:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(random.uniform(0.005, 0.02))  # noqa: S311  (no secret)
+            deadline = time.monotonic() + (_LONGEST_TURN_S if self._turns_end else 0.0)
+            while not (is_ours := _is_locked(file)) and time.monotonic() < deadline:
+                time.sleep(random.uniform(0.005, 0.02))  # noqa: S311  (no secret)
+            self._turns_end = is_ours
             yield
 
     def append_arrow(self, identifier: str, rows: pa.Table) -> None:
@@ -257,6 +268,15 @@ class Lake:
             )
         except TableAlreadyExistsError:
             return self.catalog.load_table(identifier)
+
+
+def _is_locked(file: IO[str]) -> bool:
+    """Locks a file, unless another process has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def of_run(run_id: str) -> Any:
@@ -392,6 +412,7 @@ def _postgres(url: str) -> str:
     from sqlalchemy.engine import make_url
 
     from alphaswarm_rl.core.errors import require
+    from alphaswarm_rl.db.engine import END_IDLE_TRANSACTIONS
 
     require("psycopg", extra="postgres")
     parsed = make_url(url).set(drivername="postgresql+psycopg")
@@ -401,5 +422,5 @@ def _postgres(url: str) -> str:
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {_POSTGRES_SCHEMA}"))
     finally:
         engine.dispose()
-    options = f"-csearch_path={_POSTGRES_SCHEMA}"
+    options = f"-csearch_path={_POSTGRES_SCHEMA} {END_IDLE_TRANSACTIONS}"
     return parsed.update_query_dict({"options": options}).render_as_string(hide_password=False)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained
+from alphaswarm_rl.lake.claims import refuse_stale
 from alphaswarm_rl.lake.delivery import files_by_phase, phase_and_name, place, retire
 from alphaswarm_rl.lake.segments import (
     ROW_GROUP,
@@ -47,17 +49,17 @@ class _Part:
         return self.rows < ROW_GROUP and self.bytes < _LARGE_BYTES
 
 
-def merge_spooled(spool: Path, run_id: str, known: Mapping[Path, Segment] | None = None) -> None:
+def merge_spooled(spool: Path, claim: Claim, known: Mapping[Path, Segment] | None = None) -> None:
     """Merges small neighbours among a run's segments that are not delivered yet, so that they arrive as one.
 
     Args:
         spool: The spool.
-        run_id: The run.
+        claim: The run, and whose segments of it.
         known: Segments by their paths that need not be read again.
     """
     known = known or {}
     by_folder: dict[Path, list[tuple[SegmentName, Path]]] = defaultdict(list)
-    for path, name in spooled(spool, run_id).items():
+    for path, name in spooled(spool, claim.run_id, claim=claim).items():
         by_folder[path.parent].append((name, path))
     for folder, spooled_here in by_folder.items():
         # A killed process may have left the parts of one that it had merged.
@@ -72,15 +74,19 @@ def merge_spooled(spool: Path, run_id: str, known: Mapping[Path, Segment] | None
                 remove(segment.path for segment in members)
 
 
-def compact(lake: Lake, run_id: str) -> int:
+def compact(lake: Lake, claim: Claim) -> int:
     """Merges small neighbours among a run's files in the tables; says how many files went into others.
 
     Files that were merged stay on disk until the sweep: somebody may be reading them.
+
+    Args:
+        lake: The lake.
+        claim: The run, and its newest claim.
     """
-    return sum(_compact_kind(lake, kind, run_id) for kind in KINDS)
+    return sum(_compact_kind(lake, kind, claim) for kind in KINDS)
 
 
-def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
+def _compact_kind(lake: Lake, kind: Kind, claim: Claim) -> int:
     from alphaswarm_rl.lake import producers
 
     identifier = lake.identifier(kind)
@@ -93,20 +99,21 @@ def _compact_kind(lake: Lake, kind: Kind, run_id: str) -> int:
         if table is None:
             return
         lake.refuse_elsewhere(table)
+        refuse_stale(table, claim)
         added, gone = [], []
-        for (_, phase), files in files_by_phase(table, [run_id]).items():
+        for (_, phase), files in files_by_phase(table, [claim.run_id]).items():
             by_name = dict(sorted(files, key=lambda item: item[0]))
             parts = [_Part(name, file.rows, file.bytes) for name, file in by_name.items()]
             for group in _neighbours(parts, phase=phase):
                 if len(group) > 1:
-                    added.append(_merged(lake, table, [by_name[name] for name in group]))
+                    added.append(_merged(lake, table, [by_name[name] for name in group], claim))
                     gone += [by_name[name] for name in group]
         if gone:
             producers.exchange(table, added=added, deleted=[file.entry for file in gone])
             merged = len(gone)
             retire(lake, gone)
 
-    what = f"compacting run {run_id} in the table {identifier}"
+    what = f"compacting run {claim.run_id} in the table {identifier}"
     with explained(what, "Nothing changed; try again: rl lake compact."):
         lake.commit(what, change)
     return merged
@@ -132,14 +139,14 @@ def _neighbours(parts: list[_Part], *, phase: str) -> list[list[SegmentName]]:
     return groups
 
 
-def _merged(lake: Lake, table: Table, files: list[LakeFile]) -> NewFile:
+def _merged(lake: Lake, table: Table, files: list[LakeFile], claim: Claim) -> NewFile:
     """Writes the rows of these files into a new one in the warehouse."""
     names = [phase_and_name(file)[1] for file in files]
     name = SegmentName(names[0].first, names[-1].last, names[-1].timesteps)
     with tempfile.TemporaryDirectory(dir=_scratch(lake), prefix=".compact-") as folder:
         sources = [_local(lake, table, file, Path(folder)) for file in files]
         whole = merge(sources, Path(folder) / str(name))
-        return place(lake, table, whole)
+        return place(lake, table, whole, claim)
 
 
 def _scratch(lake: Lake) -> Path:

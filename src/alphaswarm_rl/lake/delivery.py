@@ -4,7 +4,8 @@ A segment is a Parquet file with rows of one run, table and phase, and its name 
 (`segments.SegmentName`). Delivery takes four steps:
 
     spool/<run>/<kind>/<phase>/<name>.parquet
-      1. linked (or uploaded) to  <table>/data/run_id=<run>/<phase>/<name>.<checksum>.parquet
+      1. linked (or uploaded) to  <table>/data/run_id=<run>/<phase>/<name>.<checksum>.parquet, of a resumed run to
+         <table>/data/run_id=<run>/claim-000002/<phase>/...; what is there already stays
       2. added to the table, together with many others, in one commit
       3. reported to the account keeper, which writes the ledger
       4. deleted from the spool
@@ -16,21 +17,22 @@ already: by name, as a merged file holds the rows of all segments from its first
 from __future__ import annotations
 
 import os
-import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.core.errors import LakeError
-from alphaswarm_rl.core.files import sync_file, sync_folder
 from alphaswarm_rl.lake.catalog import Lake, LakeFile, explained, files_of
+from alphaswarm_rl.lake.claims import newest_claim, refuse_stale
 from alphaswarm_rl.lake.segments import (
     Facts,
     Segment,
     SegmentName,
     parts_beside,
+    put,
     read_facts,
     remove,
     spooled,
@@ -44,6 +46,12 @@ if TYPE_CHECKING:
 
 #: Called with the segments that are in their table now; it may get one twice.
 Account = Callable[[Sequence[Segment]], None]
+#: Called with claims before every attempt at a commit; raises where nothing may be written for one of their runs.
+Check = Callable[[Collection[Claim]], None]
+
+
+def _allow(claims: Collection[Claim]) -> None:
+    """The check of a caller who has no ledger to ask."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +62,18 @@ class Delivered:
         segments: How many it took from the spool.
         rows: How many rows they have.
         problems: Segments that could not be read, each with its reason; they stay where they are.
+        stale: Segments of a claim that is not its run's newest; they stay where they are.
     """
 
     segments: int = 0
     rows: int = 0
     problems: tuple[str, ...] = ()
+    stale: tuple[Segment, ...] = ()
 
 
-def deliver_all(lake: Lake, account: Account, run_ids: Iterable[str] | None = None) -> Delivered:
+def deliver_all(
+    lake: Lake, account: Account, run_ids: Iterable[str] | None = None, *, check: Check = _allow
+) -> Delivered:
     """Delivers what lies in the spool: of all runs, or of those."""
     paths: dict[Path, SegmentName] = {}
     for run_id in [None] if run_ids is None else run_ids:
@@ -73,26 +85,45 @@ def deliver_all(lake: Lake, account: Account, run_ids: Iterable[str] | None = No
         except LakeError as error:
             if path.exists():  # else somebody else delivered it meanwhile
                 problems.append(str(error))
-    deliver(lake, segments, account)
-    return Delivered(len(segments), sum(segment.facts.rows for segment in segments), tuple(problems))
+    newest = _newest_claims(lake, segments)
+    stale = tuple(segment for segment in segments if segment.claim.number < newest[segment.facts.run_id])
+    current = [segment for segment in segments if segment not in stale]
+    deliver(lake, current, account, check=check)
+    return Delivered(len(current), sum(segment.facts.rows for segment in current), tuple(problems), stale)
 
 
-def deliver(lake: Lake, segments: Sequence[Segment], account: Account) -> None:
+def _newest_claims(lake: Lake, segments: Sequence[Segment]) -> dict[str, int]:
+    """The newest claim of every run in these segments, by what the tables know."""
+    newest: dict[str, int] = {segment.facts.run_id: 1 for segment in segments}
+    for identifier in {segment.facts.table for segment in segments} if lake.exists else ():
+        table = lake.find(identifier)
+        if table is not None:
+            newest = {run_id: max(number, newest_claim(table, run_id)) for run_id, number in newest.items()}
+    return newest
+
+
+def deliver(lake: Lake, segments: Sequence[Segment], account: Account, *, check: Check = _allow) -> None:
     """Delivers these segments, one commit for each table they belong to."""
     by_table: dict[tuple[str, Kind], list[Segment]] = defaultdict(list)
     for segment in segments:
         by_table[segment.facts.table, segment.facts.kind].append(segment)
     for (identifier, kind), members in by_table.items():
-        _deliver_to(lake, kind, identifier, members)
+        _deliver_to(lake, kind, identifier, members, check)
         account(members)
         remove(path for segment in members for path in (segment.path, *parts_beside(segment.path, segment.name)))
 
 
-def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segment]) -> None:
+def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segment], check: Check) -> None:
     from alphaswarm_rl.lake import producers
+
+    claims = {segment.claim for segment in segments}
 
     def change() -> None:
         table = lake.table(kind, identifier)
+        for claim in claims:
+            refuse_stale(table, claim)
+        # After the look at the table: a removal marks the run in the ledger first, and changes every table then.
+        check(claims)
         existing = files_by_phase(table, {segment.facts.run_id for segment in segments})
         waiting = [segment for segment in segments if not _held(segment, existing, segments)]
         if waiting:
@@ -103,7 +134,7 @@ def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segm
                 for name, file in existing[segment.facts.run_id, segment.facts.phase]
                 if segment.name.holds(name)
             ]
-            added = [place(lake, table, segment) for segment in waiting]
+            added = [place(lake, table, segment, segment.claim) for segment in waiting]
             producers.exchange(table, added=added, deleted=[file.entry for file in parts])
 
     what = f"{len(segments)} segments for the table {identifier}"
@@ -148,41 +179,25 @@ def phase_and_name(file: LakeFile) -> tuple[str, SegmentName]:
     return folder.rpartition("/")[2], parsed
 
 
-def place(lake: Lake, table: Table, segment: Segment) -> NewFile:
-    """Puts a segment's file into the warehouse."""
+def place(lake: Lake, table: Table, segment: Segment, claim: Claim) -> NewFile:
+    """Puts a segment's file into the warehouse, into that claim's folder; one that is there already stays."""
     from alphaswarm_rl.lake.producers import NewFile
 
     facts = segment.facts
-    location = location_of(table, facts, segment.name)
+    location = location_of(table, facts, segment.name, claim)
     file = NewFile(location, facts.run_id, facts.rows, segment.path.stat().st_size)
     if not lake.local:
         filesystem, named = lake.filesystem(table)
-        from pyarrow.fs import LocalFileSystem, copy_files
+        from pyarrow.fs import FileType, LocalFileSystem, copy_files
 
-        copy_files(
-            str(segment.path), named(location), source_filesystem=LocalFileSystem(), destination_filesystem=filesystem
-        )
+        target = named(location)
+        if filesystem.get_file_info(target).type == FileType.NotFound:
+            copy_files(
+                str(segment.path), target, source_filesystem=LocalFileSystem(), destination_filesystem=filesystem
+            )
     else:
         put(segment.path, lake.path(location))
     return file
-
-
-def put(source: Path, target: Path) -> None:
-    """Makes a file of this machine be at another place too."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists() and target.samefile(source):
-        return
-    # Under another name first: somebody may be reading the target.
-    copy = target.with_name(f".copy-{os.getpid()}-{target.name}")
-    copy.unlink(missing_ok=True)
-    try:
-        os.link(source, copy)
-    except OSError:  # another disk, or one without links
-        shutil.copyfile(source, copy)
-        sync_file(copy)
-    copy.replace(target)
-    copy.unlink(missing_ok=True)  # two links to one file are not exchanged
-    sync_folder(target.parent)
 
 
 def retire(lake: Lake, files: Iterable[LakeFile]) -> None:
@@ -192,45 +207,42 @@ def retire(lake: Lake, files: Iterable[LakeFile]) -> None:
             os.utime(lake.path(file.location))
 
 
-def location_of(table: Table, facts: Facts, name: SegmentName) -> str:
+def location_of(table: Table, facts: Facts, name: SegmentName, claim: Claim) -> str:
     """Where a file with those segments is in the table's folder.
 
     The checksum is in its name: a resumed run may bring other rows under the number of a segment that it dropped, and
     older snapshots still have that one.
     """
     file = str(name).removesuffix(".parquet")
-    return f"{table.location()}/data/run_id={facts.run_id}/{facts.phase}/{file}.{facts.checksum}.parquet"
+    folder = claim.folder(Path(f"run_id={facts.run_id}"))
+    return f"{table.location()}/data/{folder}/{facts.phase}/{file}.{facts.checksum}.parquet"
 
 
-def drop(lake: Lake, run_id: str, unwanted: Callable[[str, SegmentName], bool]) -> int:
-    """Takes a run's files out of spool and tables; says how many.
+def drop(lake: Lake, run_id: str, unwanted: Callable[[str, SegmentName], bool], *, claim: Claim | None = None) -> None:
+    """Takes a run's files out of the tables.
 
     Args:
         lake: The lake.
         run_id: The run.
         unwanted: Says by phase and name which.
+        claim: The claim of the process that goes on with the run; None where it is removed.
     """
     from alphaswarm_rl.lake import producers
     from alphaswarm_rl.lake.tables import KINDS
 
-    segments = spooled(lake.spool, run_id, parts=True)
-    doomed = [path for path, name in segments.items() if unwanted(path.parent.name, name)]
-    remove(doomed)
-    count = len(doomed)
     for kind in KINDS:
         identifier = lake.identifier(kind)
 
         def change(identifier: str = identifier) -> None:
-            nonlocal count
             table = lake.find(identifier)
+            if table is not None and claim is not None:
+                refuse_stale(table, claim)
             files = [] if table is None else files_of(table, run_id)
             gone = [file for file in files if unwanted(*phase_and_name(file))]
             if table is not None and gone:
                 lake.refuse_elsewhere(table)
                 producers.exchange(table, deleted=[file.entry for file in gone])
-                count += len(gone)
                 retire(lake, gone)
 
         with explained(f"rows of run {run_id} in the table {identifier}", "Try again once the catalogue answers."):
             lake.commit(f"rows of run {run_id} in the table {identifier}", change)
-    return count

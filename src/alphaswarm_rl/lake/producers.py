@@ -41,12 +41,12 @@ class NewFile:
 def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[pm.DataFile] = ()) -> None:
     """Adds files that are in the warehouse already, and takes others out, in one commit."""
     new = [_entry(file, table.metadata.default_spec_id) for file in added]
-    if new and table.metadata.name_mapping() is None:
-        # Added files have no field ids: their columns are known by name.
-        mapping = table.schema().name_mapping.model_dump_json()
-        with _Transaction(table) as transaction:
-            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
     with _Transaction(table) as transaction:
+        if new and table.metadata.name_mapping() is None:
+            # Added files have no field ids: their columns are known by name. In the same commit: one before it would
+            # look at the table anew, past a claim or a removal that the caller has not seen.
+            mapping = table.schema().name_mapping.model_dump_json()
+            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
         if deleted:
             producer: Any = _Exchange(Operation.OVERWRITE if new else Operation.DELETE, transaction, table.io)
         else:
@@ -56,6 +56,21 @@ def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[p
                 producer.append_data_file(file)
             for file in deleted:
                 producer.delete_data_file(file)
+
+
+def set_property(table: Table, name: str, value: str | None) -> None:
+    """Sets a property, or removes one that may be there, together with a snapshot that changes no row.
+
+    A property alone would change nothing that committers compare: one that has looked at the table before would still
+    come through.
+    """
+    with _Transaction(table) as transaction:
+        if value is None and name in table.properties:
+            transaction.remove_properties(name)
+        elif value is not None:
+            transaction.set_properties({name: value})
+        with _Append(Operation.APPEND, transaction, table.io):
+            pass
 
 
 def expire(table: Table, snapshot_ids: Sequence[int]) -> None:

@@ -1,20 +1,19 @@
 """Questions in SQL about recorded steps, and their answers as plain data.
 
-A statement of a user's may only read, and only the views. DuckDB's own parser says what kind of statement it is before
-anything runs; then the engine opens no file but the tables', loads no extension and keeps its configuration, so that
-nothing rests on the parser alone. Values that JSON has no word for (decimals, dates, bytes) become the nearest that it
-has.
+A statement of a user's may only read, and only the views. Two guards see to it, neither of which rests on the other:
+the tree of the statement has nothing in it that is not known to read, and the engine reaches the files of the tables
+alone, through a file system that cannot write, loads no extension and keeps its configuration. Values that JSON has no
+word for (decimals, dates, bytes) become the nearest that it has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import pairwise
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,9 @@ import duckdb
 from alphaswarm_rl.core.errors import DataError, LakeError
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.export import ORDER
-from alphaswarm_rl.lake.views import create_run_views, ensure_duckdb_views, quoted, register_run_views, text
+from alphaswarm_rl.lake.read_only_files import SCHEME, ReadOnlyFiles
+from alphaswarm_rl.lake.statements import VIEWS, refuse_writing
+from alphaswarm_rl.lake.views import create_run_views, create_views, quoted, register_run_views, text
 
 if TYPE_CHECKING:
     from alphaswarm_rl.lake.tables import Kind
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
 
 _RUN_VIEW = re.compile(
     r"\brl_(?:trajectories|equity_curves|action_logs|reward_decomposition)_run_([0-9a-f]{12})\b", re.IGNORECASE
-)
-_VIEWS = (
-    "Views: rl_trajectories, rl_equity_curves, rl_action_logs, rl_reward_decomposition; of one run "
-    'rl_<kind>_run_<first 12 digits of its id>; of one spec alphaswarm_silver_rl_<kind>."<spec hash>". '
-    "Their columns: DESCRIBE rl_trajectories."
 )
 _DAMAGED = "See which files are damaged with: rl lake verify."
 #: Columns that are the same in every row of a run.
@@ -70,23 +66,20 @@ def query(settings: Settings, statement: str, limit: int, run_ids: Callable[[lis
         DataError: The statement is wrong, or would change something.
         LakeError: Files of the tables cannot be read.
     """
+    files = ReadOnlyFiles()
     with _connection() as connection:
         try:
-            _refuse_writing(connection, statement)
-            folders = ensure_duckdb_views(connection, settings)
+            refuse_writing(connection, statement)
+            connection.register_filesystem(files)
             beginnings = sorted({digits.lower() for digits in _RUN_VIEW.findall(statement)})
-            for run_id in run_ids([f"{digits[:8]}-{digits[8:]}" for digits in beginnings]):
-                register_run_views(run_id, connection, settings)
-            _lock(connection, folders)
+            with Lake(settings) as lake:
+                create_views(lake, connection, files)
+                for run_id in run_ids([f"{digits[:8]}-{digits[8:]}" for digits in beginnings]):
+                    create_run_views(lake, run_id, connection, read_only=files)
+            _lock(connection)
             return _fetch(connection, statement, limit)
-        except duckdb.IOException as error:
-            reason = _first_line(error).rstrip(". ")
-            warehouse = Lake(settings).warehouse.removeprefix("file://")
-            if "No files found" in reason and warehouse not in reason:  # the statement names a file itself
-                raise DataError("the SQL statement", reason, _VIEWS) from error
-            raise LakeError("the recorded steps", reason, _DAMAGED) from error
         except duckdb.Error as error:
-            raise DataError("the SQL statement", _first_line(error).rstrip(". "), _VIEWS) from error
+            raise _explained(error, settings, files) from error
 
 
 def steps_of_run(lake: Lake, run_id: str, kind: Kind, chosen: Mapping[str, str | int], limit: int) -> Rows:
@@ -124,6 +117,18 @@ def summary_of_run(settings: Settings, run_id: str) -> tuple[int, tuple[float, s
     return count, next(((depth, str(day)) for depth, day in worst), None)
 
 
+def _explained(error: duckdb.Error, settings: Settings, files: ReadOnlyFiles) -> DataError | LakeError:
+    """Whether the statement is wrong or a file of the tables."""
+    if files.problem is not None:
+        return LakeError("the recorded steps", str(files.problem), _DAMAGED)
+    reason = _first_line(error).rstrip(". ")
+    if isinstance(error, duckdb.IOException):
+        warehouse = Lake(settings).warehouse.removeprefix("file://")
+        if "No files found" not in reason or warehouse in reason:  # otherwise the statement names a file itself
+            return LakeError("the recorded steps", reason, _DAMAGED)
+    return DataError("the SQL statement", reason, VIEWS)
+
+
 @contextmanager
 def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
     # No extension is ever fetched or loaded, and no variable of ours is a table.
@@ -140,42 +145,11 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, folders: Iterable[str]) -> None:
-    """From here on the connection opens files of these folders alone, and nothing can change that."""
-    allowed = ", ".join(text(folder) for folder in sorted(folders))
-    connection.execute(f"SET allowed_directories = [{allowed}]")
+def _lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """From here on the connection opens files through our file system alone, and nothing can change that."""
+    connection.execute(f"SET allowed_directories = [{text(f'{SCHEME}://')}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-
-
-def _refuse_writing(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
-    kinds = _statement_kinds(connection, statement)
-    if kinds == ["EXPLAIN"]:
-        kinds = _explained_kinds(connection, statement)  # EXPLAIN ANALYZE runs what it explains
-    if kinds == ["MULTI"]:
-        why = "a PIVOT without values takes several statements"
-        raise DataError("the SQL statement", why, "Name its values: PIVOT ... ON column IN (...).")
-    if kinds != ["SELECT"]:
-        why = "rl sql only reads" if len(kinds) == 1 else f"rl sql takes one statement, not {len(kinds)}"
-        raise DataError("the SQL statement", why, f"Give one SELECT. {_VIEWS}")
-
-
-def _explained_kinds(connection: duckdb.DuckDBPyConnection, statement: str) -> list[str]:
-    """Which statements an EXPLAIN explains: what follows it, its ANALYZE or its options in brackets."""
-    places = [place for place, kind in duckdb.tokenize(statement) if kind != duckdb.token_type.comment]
-    words = [statement[place:end].strip().lower() for place, end in pairwise([*places, len(statement)])]
-    first = 2 if words[1].startswith("analy") else 1
-    closing = words.index(")", first) + 1 if words[first] == "(" and ")" in words else first
-    for begin in (first, closing):
-        try:
-            return _statement_kinds(connection, statement[places[begin] :] if begin < len(places) else "")
-        except duckdb.ParserException:
-            continue
-    return ["UNKNOWN"]
-
-
-def _statement_kinds(connection: duckdb.DuckDBPyConnection, statements: str) -> list[str]:
-    return [statement.type.name for statement in connection.extract_statements(statements)]
 
 
 def _fetch(connection: duckdb.DuckDBPyConnection, statement: str, limit: int) -> Rows:

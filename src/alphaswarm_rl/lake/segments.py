@@ -4,7 +4,8 @@
     <table>/data/run_id=<run id>/<phase>/000000-000003_000000081920.<checksum>.parquet      segments 0 to 3, merged
 
 The name is the key under which rows are delivered exactly once, and by which a resumed run drops them. A file's footer
-has the rest: how many rows, their checksum, which episodes. A segment has its name once it is whole and on disk.
+has the rest: how many rows, their checksum, which episodes. A segment has its name once it is whole and on disk. Those
+of a resumed run are in a folder of its claim, <run id>/claim-000002/<kind>/... (`core.claims`).
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from alphaswarm_rl.core.claims import Claim, newest_folder, number_of
 from alphaswarm_rl.core.errors import LakeError
-from alphaswarm_rl.core.files import sync_folder
+from alphaswarm_rl.core.files import sync_file, sync_folder
 from alphaswarm_rl.lake.checksum import checksum
 from alphaswarm_rl.lake.parquet_writer import ParquetWriter
 from alphaswarm_rl.lake.run_ends import as_type, distinct_parts
@@ -167,6 +171,11 @@ class Segment:
     #: The memory that these take.
     rows_bytes: int = field(default=0, compare=False, repr=False)
 
+    @property
+    def claim(self) -> Claim:
+        """The claim it was written or taken over with; it is in that claim's folder of the spool."""
+        return Claim(self.facts.run_id, number_of(self.path.parents[2]))
+
 
 class SegmentWriter:
     """One file that is being written.
@@ -180,12 +189,13 @@ class SegmentWriter:
     def __init__(self, folder: Path, number: int, facts: Facts) -> None:
         self._folder = folder
         self._number = number
-        self._open = folder / f"{_OPEN}{number:06d}"
+        #: The file while it is written.
+        self.path = folder / f"{_OPEN}{number:06d}"
         self.facts = facts
         self._waiting: list[pa.Table] = []
         self._waiting_rows = self._waiting_bytes = 0
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = self._open.open("wb")
+        self._file = self.path.open("wb")
         self._writer = _parquet_writer(self._file, facts.kind)
 
     def write(self, rows: pa.Table) -> None:
@@ -216,7 +226,7 @@ class SegmentWriter:
         self._file.close()
         name = SegmentName(self._number, self._number, timesteps)
         path = self._folder / str(name)
-        self._open.rename(path)
+        self.path.rename(path)
         sync_folder(self._folder)
         return Segment(path, name, self.facts, rows, rows_bytes)
 
@@ -224,7 +234,7 @@ class SegmentWriter:
         """Deletes the unfinished file."""
         with suppress(OSError):  # what is still in its buffer may not fit on the disk, and is not wanted
             self._file.close()
-        self._open.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
     def _encode(self) -> None:
         if self._waiting:
@@ -290,10 +300,15 @@ def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def read_facts(path: Path) -> Facts:
-    """What a segment's footer says; one that cannot be read is an error that names it."""
+def read_facts(path: Path, filesystem: Any = None) -> Facts:
+    """What a segment's footer says; one that cannot be read is an error that names it.
+
+    Args:
+        path: Its file.
+        filesystem: Arrow's file system that it is on; None: this machine's.
+    """
     try:
-        with path.open("rb") as file:
+        with path.open("rb") if filesystem is None else filesystem.open_input_file(str(path)) as file:
             footer = pq.read_metadata(file)
         return Facts(**json.loads((footer.metadata or {})[_FOOTER]))
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
@@ -304,19 +319,23 @@ def read_facts(path: Path) -> Facts:
         ) from error
 
 
-def spooled(spool: Path, run_id: str | None = None, *, parts: bool = False) -> dict[Path, SegmentName]:
+def spooled(
+    spool: Path, run_id: str | None = None, *, claim: Claim | None = None, parts: bool = False
+) -> dict[Path, SegmentName]:
     """Every whole segment below the spool, or of one run, in the order of their numbers.
 
     Args:
         spool: The spool.
         run_id: The run; None: of all.
+        claim: Whose segments; None: those of the newest claim that has a folder.
         parts: Whether parts of a merged segment that is there too, left by a killed process, are among them.
     """
     roots = sorted(spool.iterdir()) if run_id is None and spool.is_dir() else [spool / str(run_id)]
     found = {}
     for root in roots:
+        folder = newest_folder(root) if claim is None else claim.folder(root)
         for kind in KINDS:
-            for path in root.glob(f"{kind}/*/*.parquet"):
+            for path in folder.glob(f"{kind}/*/*.parquet"):
                 name = SegmentName.parse(path.name)
                 if name is not None:
                     found[path] = name
@@ -340,10 +359,80 @@ def folder_of(settings: Settings, kind: Kind, run_id: str) -> Path:
     return settings.below_home(Path("trajectories")) / table / f"run_id={run_id}"
 
 
-def plain_files(settings: Settings, kind: Kind, run_id: str | None = None) -> list[Path]:
-    """The files of the `parquet` store, of one run or of all, in the order of their names."""
-    pattern = f"run_id={'*' if run_id is None else run_id}/*/*.parquet"
-    return sorted(folder_of(settings, kind, "").parent.glob(pattern))
+def plain_files(
+    settings: Settings, kind: Kind, run_id: str | None = None, *, claim: Claim | None = None
+) -> dict[Path, str]:
+    """The files of the `parquet` store with their runs, of one run or of all, in the order of their names.
+
+    Args:
+        settings: Where they are.
+        kind: What they are.
+        run_id: The run; None: of all.
+        claim: Whose files; None: those of the newest claim that has a folder.
+    """
+    roots = folder_of(settings, kind, "").parent.glob(f"run_id={'*' if run_id is None else run_id}")
+    return {
+        path: root.name.removeprefix("run_id=")
+        for root in sorted(roots)
+        for path in sorted((newest_folder(root) if claim is None else claim.folder(root)).glob("*/*.parquet"))
+    }
+
+
+def take_over(root: Path, claim: Claim, unwanted: Callable[[Path], bool]) -> None:
+    """Makes what earlier claims left in a run's folder the claim's own, but for what is unwanted, and deletes the rest.
+
+    The folder of the claim appears whole or not at all. From then on nobody looks into those of earlier ones, where a
+    process that does not know of it yet may still be writing.
+    """
+    own = claim.folder(root)
+    unfinished = own.with_name(f"{_OPEN}{own.name}")
+    while not own.exists():
+        shutil.rmtree(unfinished, ignore_errors=True)
+        source = newest_folder(root)
+        paths = [path for path in _segments_below(source) if not unwanted(path)]
+        unfinished.mkdir(parents=True)
+        try:
+            for path in paths:
+                put(path, unfinished / path.relative_to(source))
+        except FileNotFoundError:
+            if newest_folder(root) == source:
+                raise
+        # Else a process with a claim in between took everything over just now, and deletes what it came from.
+        if newest_folder(root) == source:
+            unfinished.rename(own)
+            sync_folder(root)
+    for path in root.iterdir():
+        if path.is_dir() and number_of(path.with_name(path.name.removeprefix(_OPEN))) < claim.number:
+            shutil.rmtree(path, ignore_errors=True)  # somebody may be writing there: what is left is never looked at
+
+
+def _segments_below(folder: Path) -> list[Path]:
+    """Whole segments in a claim's folder, without those of other claims below it."""
+    found = [path for path in folder.rglob("*.parquet") if SegmentName.parse(path.name) is not None]
+    return [
+        path
+        for path in found
+        if not any(part.startswith((_OPEN, "claim-")) for part in path.relative_to(folder).parts[:-1])
+    ]
+
+
+def put(source: Path, target: Path) -> None:
+    """Makes a file of this machine be at another place too; one that is there already has the same rows and stays."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        return
+    # Under another name first, so that it appears whole; process ids of two containers on one disk may be the same.
+    copy = target.with_name(f".copy-{uuid4().hex}-{target.name}")
+    try:
+        try:
+            os.link(source, copy)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(source, copy)
+            sync_file(copy)
+        copy.replace(target)
+    finally:
+        copy.unlink(missing_ok=True)  # two links to one file are not exchanged
+    sync_folder(target.parent)
 
 
 def remove(paths: Iterable[Path]) -> None:

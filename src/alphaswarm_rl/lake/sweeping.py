@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: A file younger than this may be on its way into a table: whoever made it has not committed it yet.
 LEAST_AGE = timedelta(minutes=10)
 
-_SEGMENT = re.compile(r"data/run_id=(?P<run>[^/]+)/(?P<phase>[^/]+)/(?P<name>[^/.]+)[^/]*")
+_SEGMENT = re.compile(r"data/run_id=(?P<run>[^/]+(/claim-\d+)?)/(?P<phase>[^/]+)/(?P<name>[^/.]+)[^/]*")
 _METADATA = re.compile(r"(?P<version>\d+)-[^/]+\.metadata\.json")
 
 
@@ -150,7 +150,7 @@ def _version(path: str) -> int:
 
 def _prune(data: Path) -> None:
     """Deletes folders of runs and phases that are empty."""
-    for folder in [*data.glob("run_id=*/*"), *data.glob("run_id=*")]:
+    for folder in [*data.glob("run_id=*/claim-*/*"), *data.glob("run_id=*/*"), *data.glob("run_id=*")]:
         if folder.is_dir() and not any(folder.iterdir()):
             try:
                 folder.rmdir()

@@ -128,8 +128,8 @@ def _table_files(lake: Lake, kind: Kind, run_id: str | None) -> Iterator[tuple[s
 def _plain_files(lake: Lake, kind: Kind, run_id: str | None) -> Iterator[tuple[str, _File]]:
     from pyarrow.fs import LocalFileSystem
 
-    for path in plain_files(lake.settings, kind, run_id):
-        yield path.parent.parent.name.removeprefix("run_id="), _File(path.parent.name, str(path), LocalFileSystem())
+    for path, owner in plain_files(lake.settings, kind, run_id).items():
+        yield owner, _File(path.parent.name, str(path), LocalFileSystem())
 
 
 def _verify_run(lake: Lake, run: _Run) -> list[Finding]:
@@ -139,6 +139,10 @@ def _verify_run(lake: Lake, run: _Run) -> list[Finding]:
     if run.row.status in _LIVE:
         return [Finding(run.id, None, None, "run", f"it is {run.row.status}: look again when it has ended", ok=True)]
     found, waiting = _spool(lake, run.id)
+    if run.row.removed_at is not None:
+        here = found or any(run.files.values())
+        text = "it was removed, and steps of it are here, which a process wrote that had lost it: rl runs gc"
+        return [Finding(run.id, None, None, "run", text)] if here else []
     sums: dict[tuple[Kind, str], _Sum] = defaultdict(_Sum)
     damaged: set[tuple[Kind, str]] = set()
     for kind in KINDS:

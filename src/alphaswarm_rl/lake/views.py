@@ -10,7 +10,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,6 +25,8 @@ from alphaswarm_rl.settings import Settings
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from alphaswarm_rl.lake.read_only_files import ReadOnlyFiles
 
 #: Schemas of the views by spec, `alphaswarm_silver_rl_trajectories."<spec hash>"` and so on.
 SPEC_SCHEMA = "alphaswarm_silver_rl_"
@@ -53,21 +55,24 @@ class _File:
     filesystem: Any = None
 
 
-def ensure_duckdb_views(connection: DuckDBPyConnection, settings: Settings | None = None) -> set[str]:
+def ensure_duckdb_views(connection: DuckDBPyConnection, settings: Settings | None = None) -> None:
     """Makes the views over all runs, and one per kind and spec; replaces those of an earlier call.
 
     Args:
         connection: Where they are made; its time zone becomes UTC.
         settings: Whose tables; None reads the environment and the settings file.
-
-    Returns:
-        The folders of this machine that they read.
     """
     with Lake(_given(settings)) as lake:
-        with Ledger.open(lake.settings) as ledger:
-            runs_of = ledger.runs_by_spec_hash()
-        connection.execute("SET TimeZone = 'UTC'")
-        return set().union(*(_create_views(connection, lake, kind, runs_of) for kind in KINDS))
+        create_views(lake, connection)
+
+
+def create_views(lake: Lake, connection: DuckDBPyConnection, read_only: ReadOnlyFiles | None = None) -> None:
+    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given."""
+    with Ledger.open(lake.settings) as ledger:
+        runs_of = ledger.runs_by_spec_hash()
+    connection.execute("SET TimeZone = 'UTC'")
+    for kind in KINDS:
+        _create_views(connection, kind, _planned(lake, kind, read_only=read_only), runs_of)
 
 
 def register_run_views(
@@ -89,9 +94,14 @@ def register_run_views(
 
 
 def create_run_views(
-    lake: Lake, run_id: str, connection: DuckDBPyConnection, kinds: Sequence[Kind] = KINDS
+    lake: Lake,
+    run_id: str,
+    connection: DuckDBPyConnection,
+    kinds: Sequence[Kind] = KINDS,
+    *,
+    read_only: ReadOnlyFiles | None = None,
 ) -> dict[Kind, str]:
-    """The same in a lake that is open."""
+    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given."""
     if _RUN_ID.fullmatch(run_id) is None:
         raise LakeError(
             f"the run {run_id!r}", "that is no id of a run", "Give a whole id, as rl runs list --json does."
@@ -100,7 +110,8 @@ def create_run_views(
     names = {kind: run_view(kind, run_id) for kind in kinds}
     for kind, name in names.items():
         _refuse_taken(connection, name, run_id)
-        connection.execute(_create(connection, kind, quoted(name), _planned(lake, kind, run_id)))
+        files = _planned(lake, kind, run_id, read_only=read_only)
+        connection.execute(_create(connection, kind, quoted(name), files))
         connection.execute(f"COMMENT ON VIEW {quoted(name)} IS {text(run_id)}")
     return names
 
@@ -124,8 +135,9 @@ def _given(settings: Settings | None) -> Settings:
     return load_settings({}, os.environ) if settings is None else settings
 
 
-def _create_views(connection: DuckDBPyConnection, lake: Lake, kind: Kind, runs_of: dict[str, list[str]]) -> set[str]:
-    files = _planned(lake, kind)
+def _create_views(
+    connection: DuckDBPyConnection, kind: Kind, files: Sequence[_File], runs_of: dict[str, list[str]]
+) -> None:
     of_run: dict[str, list[_File]] = defaultdict(list)
     for file in files:
         of_run[file.run_id].append(file)
@@ -145,10 +157,11 @@ def _create_views(connection: DuckDBPyConnection, lake: Lake, kind: Kind, runs_o
     stale = [name for (name,) in existing if name not in runs_of]
     statements += [f"DROP VIEW IF EXISTS {quoted(schema)}.{quoted(name)}" for name in stale]
     connection.execute(";\n".join(statements))
-    return {file.path.rpartition("/run_id=")[0] for file in files if file.filesystem is None}
 
 
-def _planned(lake: Lake, kind: Kind, run_id: str | None = None) -> list[_File]:
+def _planned(
+    lake: Lake, kind: Kind, run_id: str | None = None, *, read_only: ReadOnlyFiles | None = None
+) -> list[_File]:
     """The files of a kind, or of one run: those of the table, and those that have no catalogue."""
     found = []
     identifier = lake.identifier(kind)
@@ -158,9 +171,11 @@ def _planned(lake: Lake, kind: Kind, run_id: str | None = None) -> list[_File]:
             if table is not None:
                 filesystem, named = (None, lake.path) if lake.local else lake.filesystem(table)
                 found = [_File(str(named(file.location)), file.run_id, filesystem) for file in files_of(table, run_id)]
-    for path in plain_files(lake.settings, kind, run_id):
-        found.append(_File(str(path), path.parent.parent.name.removeprefix("run_id=")))
-    return found
+    plain = plain_files(lake.settings, kind, run_id)
+    files = [*found, *(_File(str(path), owner) for path, owner in plain.items())]
+    if read_only is None:
+        return files
+    return [file if file.filesystem else replace(file, path=read_only.admit(file.path)) for file in files]
 
 
 def _create(

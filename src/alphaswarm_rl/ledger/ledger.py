@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Self
 
 from alphaswarm_rl.db.database import open_ready
@@ -10,7 +11,9 @@ from alphaswarm_rl.db.engine import damage
 from alphaswarm_rl.db.schema import LEDGER
 from alphaswarm_rl.ledger.components import ComponentTables
 from alphaswarm_rl.ledger.halts import HaltTables
+from alphaswarm_rl.ledger.identity import ledger_id, recognise, refuse_absent
 from alphaswarm_rl.ledger.refs import RefTables
+from alphaswarm_rl.ledger.restoring import RestoreTables
 from alphaswarm_rl.ledger.results import ResultTables
 from alphaswarm_rl.ledger.runs import RunTables
 from alphaswarm_rl.ledger.specs import SpecTables
@@ -18,7 +21,7 @@ from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.settings import Settings
 
 
-class Ledger(SpecTables, RunTables, ResultTables, RefTables, HaltTables, ComponentTables):
+class Ledger(SpecTables, RunTables, ResultTables, RefTables, HaltTables, ComponentTables, RestoreTables):
     """Specs, versions, runs and what they brought, in one database. Safe to use from several threads.
 
     Every method is one transaction of its own, and an error of the database is an error here.
@@ -26,16 +29,35 @@ class Ledger(SpecTables, RunTables, ResultTables, RefTables, HaltTables, Compone
 
     @classmethod
     def open(cls, settings: Settings | None = None) -> Self:
-        """The ledger of these settings; an empty database gets its tables now.
+        """The ledger of these settings; an empty database gets its tables now, and the home its ledger.
 
         Args:
             settings: Where it is; None reads the environment and the settings file, as `RLRuntime` does.
 
         Raises:
-            LedgerError: The database cannot be used, or needs another version of the package.
+            LedgerError: The database cannot be used, needs another version of the package, or is not the home's.
         """
         resolved = load_settings({}, os.environ) if settings is None else settings
-        return cls(open_ready(resolved.database_url, LEDGER))
+        refuse_absent(resolved)
+        ledger = cls.open_any(resolved)
+        try:
+            recognise(ledger.engine, resolved)
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @classmethod
+    def open_any(cls, settings: Settings) -> Self:
+        """The same, whether or not it is the ledger that the home works with: for those who mend that."""
+        ledger = cls(open_ready(settings.database_url, LEDGER))
+        ledger.silence = timedelta(seconds=settings.ledger.silence_seconds)
+        return ledger
+
+    @property
+    def id(self) -> str:
+        """The id of this very ledger, the same in every copy of its database."""
+        return self._read(ledger_id)
 
     def damage(self) -> str | None:
         """What the database itself finds wrong with its file; None where it finds nothing."""

@@ -39,12 +39,17 @@ class Holder:
         return f"process {self.pid} on {self.host}"
 
 
-def reconcile(engine: Engine) -> list[str]:
-    """Marks live runs of dead processes as interrupted, and returns their ids."""
+def reconcile(engine: Engine, silence: timedelta = SILENCE) -> list[str]:
+    """Marks live runs of dead processes as interrupted, and returns their ids.
+
+    Args:
+        engine: The ledger's database.
+        silence: How long a process that cannot be seen from here may be silent.
+    """
     with read(engine) as connection:
         live = connection.execute(select(*_SIGNS).where(runs.c.status.in_(LIVE))).mappings().all()
         now = database_now(connection) if live else None
-    dead = [row for row in live if now is not None and _is_dead(row, now)]
+    dead = [row for row in live if now is not None and _is_dead(row, now, silence)]
     if not dead:
         return []
     marked = []
@@ -59,11 +64,11 @@ def reconcile(engine: Engine) -> list[str]:
     return marked
 
 
-def _is_dead(row: RowMapping, now: datetime) -> bool:
+def _is_dead(row: RowMapping, now: datetime, silence: timedelta) -> bool:
     alive = is_alive(Holder(row["host"], row["pid"], row["process_start"]))
     if alive is None:
         silent: timedelta = now - row["heartbeat_at"]
-        return silent > SILENCE
+        return silent > silence
     return not alive
 
 

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, Table, and_, bindparam, delete, select
 
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.db.database import Database
-from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.db.engine import read
 from alphaswarm_rl.db.types import utc_now
+from alphaswarm_rl.ledger.claims import ClaimedDatabase
 from alphaswarm_rl.ledger.rows import RefRow
 from alphaswarm_rl.ledger.statements import new_id
 from alphaswarm_rl.ledger.tables import equity_curve_refs, runs, trajectory_refs
@@ -21,7 +21,7 @@ _TABLES = (trajectory_refs, equity_curve_refs)
 _FIELDS = {table: [column.name for column in table.c if column.name not in ("id", "created_at")] for table in _TABLES}
 
 
-class RefTables(Database):
+class RefTables(ClaimedDatabase):
     """Which files of recorded steps are in their tables."""
 
     def add_refs(self, segments: Iterable[JsonMapping]) -> None:
@@ -34,7 +34,7 @@ class RefTables(Database):
         """
         found = [(_table_of(segment), _ref(segment)) for segment in segments]
         if found:
-            with write(self.engine) as connection:
+            with self._write() as connection:
                 _lock_runs(connection, {ref.run_id for _, ref in found})
                 for table, ref in found:
                     _put(connection, table, ref)
@@ -58,7 +58,7 @@ class RefTables(Database):
     def drop_refs(self, run_id: str, unwanted: Callable[[RefRow], bool] | None = None) -> int:
         """Deletes the run's refs that are unwanted, or all, and returns how many it were."""
         count = 0
-        with write(self.engine) as connection:
+        with self._write() as connection:
             for table in _TABLES:
                 known = _by_id(connection, table, run_id)
                 doomed = [{"ref": key} for key, ref in known.items() if unwanted is None or unwanted(ref)]

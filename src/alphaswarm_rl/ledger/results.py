@@ -11,21 +11,21 @@ from datetime import datetime
 from sqlalchemy import and_, delete, func, select
 
 from alphaswarm_rl.core.types import EvaluationPhase, JsonMapping, JsonObject
-from alphaswarm_rl.db.database import Database
-from alphaswarm_rl.db.engine import read, write
+from alphaswarm_rl.db.engine import read
 from alphaswarm_rl.db.types import utc_now
+from alphaswarm_rl.ledger.claims import ClaimedDatabase
 from alphaswarm_rl.ledger.rows import EpisodeRow, EvaluationRow, EventRow
 from alphaswarm_rl.ledger.statements import checked, new_id
 from alphaswarm_rl.ledger.tables import episodes, equity_curve_refs, evaluations, events, trajectory_refs
 
 
-class ResultTables(Database):
+class ResultTables(ClaimedDatabase):
     """What a run brought: its events, its episodes and its evaluations."""
 
     def append_event(self, run_id: str, seq: int, stage: str, ts: datetime, payload: JsonMapping) -> None:
         """Stores one event."""
         values = {"run_id": run_id, "seq": seq, "stage": stage, "ts": ts, "payload": dict(payload)}
-        with write(self.engine) as connection:
+        with self._write() as connection:
             connection.execute(events.insert().values(values))
 
     def next_seq(self, run_id: str) -> int:
@@ -44,7 +44,7 @@ class ResultTables(Database):
         """Stores a batch of episodes (the columns but `run_id`) and returns its size."""
         batch = [_episode(run_id, row) for row in rows]
         if batch:
-            with write(self.engine) as connection:
+            with self._write() as connection:
                 connection.execute(episodes.insert(), batch)
         return len(batch)
 
@@ -93,7 +93,7 @@ class ResultTables(Database):
             "ended_at": utc_now(),
             **checked(evaluations, columns),
         }
-        with write(self.engine) as connection:
+        with self._write() as connection:
             connection.execute(evaluations.insert().values(values))
             stored = connection.execute(select(evaluations).where(evaluations.c.id == values["id"])).mappings().one()
             return EvaluationRow.of(stored)
@@ -113,7 +113,7 @@ class ResultTables(Database):
             judged_too: Deletes what judged the policy of this very checkpoint too: all at `timesteps` but training.
         """
         dropped = {}
-        with write(self.engine) as connection:
+        with self._write() as connection:
             for table in (episodes, evaluations, trajectory_refs, equity_curve_refs):
                 beyond = table.c.timesteps > timesteps
                 if judged_too:

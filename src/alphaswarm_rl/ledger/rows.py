@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.db.database import Row
 
 
@@ -100,6 +101,12 @@ class RunRow(Row):
     started_at: datetime | None
     ended_at: datetime | None
     removed_at: datetime | None
+    number: int
+
+    @property
+    def claim(self) -> Claim:
+        """The claim that was given last: to the process that began the run, or to the one that resumed it last."""
+        return Claim(self.id, self.resumed + 1)
 
 
 @dataclass(frozen=True)

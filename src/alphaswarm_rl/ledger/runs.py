@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, update
 
 from alphaswarm_rl.core.errors import RunError, nearest
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.db.database import Database
 from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
-from alphaswarm_rl.ledger.liveness import LIVE, Holder, reconcile, this_process
+from alphaswarm_rl.ledger.claims import ClaimedDatabase
+from alphaswarm_rl.ledger.identity import next_number
+from alphaswarm_rl.ledger.liveness import LIVE, SILENCE, Holder, reconcile, this_process
 from alphaswarm_rl.ledger.rows import FamilyCount, RunRow
 from alphaswarm_rl.ledger.specs import find_version, spec_ids
 from alphaswarm_rl.ledger.statements import checked, database_now, nearest_id, new_id
@@ -24,11 +25,14 @@ PRUNED = "pruned:"
 SHORTEST_PREFIX = 4
 
 _HOLDER = ("host", "pid", "process_start", "heartbeat_at")
-_IDENTITY = ("id", "spec_id", "version_id", "spec_hash", "created_at")
+_IDENTITY = ("id", "spec_id", "version_id", "spec_hash", "created_at", "number")
 
 
-class RunTables(Database):
+class RunTables(ClaimedDatabase):
     """Runs: opened, kept alive and closed by the process that holds them."""
+
+    #: How long a process that cannot be seen from here may be silent before it counts as dead.
+    silence = SILENCE
 
     def create_run(self, *, version_id: str, target: str, seed: int, **columns: object) -> RunRow:
         """Opens a run that this process holds, with status `running`.
@@ -39,13 +43,14 @@ class RunTables(Database):
             seed: The run's seed.
             **columns: Any other column of the row; its `id` too, if the caller has made one.
         """
-        given = checked(runs, columns, fixed=(*_HOLDER, "created_at", "ended_at", "removed_at"))
+        given = checked(runs, columns, fixed=(*_HOLDER, "created_at", "ended_at", "removed_at", "number"))
         with write(self.engine) as connection:
             version = find_version(connection, version_id)
             slug = connection.execute(select(specs.c.slug).where(specs.c.id == version.spec_id)).scalar_one()
             now = utc_now()
             values = {
                 "id": new_id(),
+                "number": next_number(connection),
                 "spec_id": version.spec_id,
                 "family": slug,
                 "status": "running",
@@ -61,7 +66,7 @@ class RunTables(Database):
 
     def run(self, ref: str) -> RunRow:
         """The run with this id, or a unique beginning of one (4 characters or more), or `latest`."""
-        reconcile(self.engine)
+        reconcile(self.engine, self.silence)
         return self._read(find, ref)
 
     def runs(
@@ -76,8 +81,8 @@ class RunTables(Database):
         """Runs, the newest first."""
         if status is not None and status not in (*LIVE, *ENDED):
             raise RunError(f"the run status {status!r}", "there is no such status", nearest(status, (*LIVE, *ENDED)))
-        reconcile(self.engine)
-        statement = select(runs).order_by(runs.c.created_at.desc(), runs.c.id).limit(limit)
+        reconcile(self.engine, self.silence)
+        statement = select(runs).order_by(runs.c.number.desc()).limit(limit)
         if status is not None:
             statement = statement.where(runs.c.status == status)
         if target is not None:
@@ -94,7 +99,7 @@ class RunTables(Database):
         kept = select(runs.c.spec_hash, runs.c.id).where(runs.c.removed_at.is_(None))
         found: dict[str, list[str]] = {}
         with read(self.engine) as connection:
-            for spec_hash, run_id in connection.execute(kept.order_by(runs.c.created_at, runs.c.id)):
+            for spec_hash, run_id in connection.execute(kept.order_by(runs.c.number)):
                 found.setdefault(spec_hash, []).append(run_id)
         return found
 
@@ -109,7 +114,7 @@ class RunTables(Database):
 
     def children(self, run_id: str) -> list[RunRow]:
         """The runs whose parent is this one, the oldest first."""
-        statement = select(runs).where(runs.c.parent_run_id == run_id).order_by(runs.c.created_at, runs.c.id)
+        statement = select(runs).where(runs.c.parent_run_id == run_id).order_by(runs.c.number)
         return self._rows(RunRow, statement)
 
     def standing_on(self, folder: str) -> list[RunRow]:
@@ -117,13 +122,13 @@ class RunTables(Database):
         # A checkpoint may have been named by another way that leads there.
         ways = {folder.rstrip("/"), str(Path(folder).resolve())}
         below = or_(*(runs.c.checkpoint.startswith(f"{way}/", autoescape=True) for way in sorted(ways)))
-        statement = select(runs).where(below, runs.c.target != "train").order_by(runs.c.created_at, runs.c.id)
+        statement = select(runs).where(below, runs.c.target != "train").order_by(runs.c.number)
         return self._rows(RunRow, statement)
 
     def update_run(self, run_id: str, **columns: object) -> None:
         """Sets columns of a run; not its status, its identity or its holder."""
         values = checked(runs, columns, fixed=(*_IDENTITY, *_HOLDER, "status", "removed_at"))
-        with write(self.engine) as connection:
+        with self._write() as connection:
             _by_id(connection, run_id)
             if values:
                 connection.execute(update(runs).where(runs.c.id == run_id).values(values))
@@ -136,7 +141,7 @@ class RunTables(Database):
         values = {"ended_at": utc_now(), **values, "status": status}
         # `interrupted` is what others call a process that was silent too long, for example in a suspended machine.
         open_states = runs.c.status.in_((*LIVE, "interrupted"))
-        with write(self.engine) as connection:
+        with self._write() as connection:
             done = connection.execute(update(runs).where(_is_ours(run_id), open_states).values(values))
             row = _by_id(connection, run_id)
             if not done.rowcount:
@@ -145,7 +150,7 @@ class RunTables(Database):
 
     def heartbeat(self, run_id: str) -> None:
         """Says that this process still works on the run; a RunError when it is not its run any more."""
-        with write(self.engine) as connection:
+        with self._write() as connection:
             now = database_now(connection)
             alive: JsonObject = {"heartbeat_at": now}
             running = update(runs).where(_is_ours(run_id), runs.c.status.in_(LIVE)).values(alive)
@@ -156,29 +161,39 @@ class RunTables(Database):
             if not connection.execute(silent).rowcount:
                 raise _not_ours(_by_id(connection, run_id))
 
-    def claim_for_resume(self, run_id: str) -> RunRow:
-        """Takes an interrupted, halted or failed run over; anything else is a RunError that says who holds it."""
-        reconcile(self.engine)
+    def claim_for_resume(self, run_id: str, *, at_least: int = 1, seen: RunRow | None = None) -> RunRow:
+        """Takes an interrupted, halted or failed run over; anything else is a RunError that says who holds it.
+
+        Args:
+            run_id: The run.
+            at_least: The smallest number that the claim may have: files and tables know of claims that a ledger which
+                was put back from a copy does not.
+            seen: The row by which the caller chose where to go on: a RunError where the run was claimed, or has another
+                checkpoint, since then. None takes it over as it is.
+        """
+        reconcile(self.engine, self.silence)
         with write(self.engine) as connection:
             values: JsonObject = {
                 **_held(connection),
                 "status": "running",
-                "resumed": runs.c.resumed + 1,
+                "resumed": case((runs.c.resumed + 2 < at_least, at_least - 1), else_=runs.c.resumed + 1),
                 "ended_at": None,
                 # Those told how the row ended; the events keep the story.
                 "error": None,
                 "halt_reason": None,
             }
-            free = and_(runs.c.id == run_id, runs.c.status.in_(RESUMABLE), runs.c.removed_at.is_(None))
-            done = connection.execute(update(runs).where(free).values(values))
-            row = _by_id(connection, run_id)
-            if not done.rowcount:
-                raise _not_resumable(row)
-            return row
+            before = _by_id(connection, run_id, lock=True)
+            if before.status not in RESUMABLE or before.removed_at is not None:
+                raise not_resumable(before)
+            if seen is not None and (before.resumed, before.checkpoint) != (seen.resumed, seen.checkpoint):
+                why = "another process went on with it meanwhile"
+                raise RunError(f"the run {run_id}", why, f"Look at it, and resume it again: rl resume {run_id}.")
+            connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+            return _by_id(connection, run_id)
 
     def mark_removed(self, run_id: str) -> RunRow:
         """Marks a run whose files were removed; a live one is a RunError."""
-        reconcile(self.engine)
+        reconcile(self.engine, self.silence)
         with write(self.engine) as connection:
             gone = and_(runs.c.id == run_id, runs.c.status.not_in(LIVE), runs.c.removed_at.is_(None))
             connection.execute(update(runs).where(gone).values(removed_at=utc_now()))
@@ -189,12 +204,12 @@ class RunTables(Database):
 
     def reconcile(self) -> list[str]:
         """Marks runs of dead processes as interrupted and returns their ids; looks at runs do so by themselves."""
-        return reconcile(self.engine)
+        return reconcile(self.engine, self.silence)
 
 
 def find(connection: Connection, ref: str) -> RunRow:
     """The run with this id or unique beginning of one, or the newest for `latest`."""
-    newest = select(runs).order_by(runs.c.created_at.desc(), runs.c.id)
+    newest = select(runs).order_by(runs.c.number.desc())
     if ref == "latest":
         found = connection.execute(newest.where(runs.c.removed_at.is_(None)).limit(1)).mappings().all()
         if not found:
@@ -214,15 +229,17 @@ def find(connection: Connection, ref: str) -> RunRow:
     return RunRow.of(found[0])
 
 
-def _by_id(connection: Connection, run_id: str) -> RunRow:
-    found = connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one_or_none()
+def _by_id(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
+    """The row of a run; `lock` lets nobody else change it until the transaction is over."""
+    statement = select(runs).where(runs.c.id == run_id)
+    found = connection.execute(statement.with_for_update() if lock else statement).mappings().one_or_none()
     if found is None:
         raise _unknown(connection, run_id)
     return RunRow.of(found)
 
 
 def _unknown(connection: Connection, ref: str) -> RunError:
-    ids = connection.execute(select(runs.c.id).order_by(runs.c.created_at.desc())).scalars().all()
+    ids = connection.execute(select(runs.c.id).order_by(runs.c.number.desc())).scalars().all()
     return RunError(f"the run {ref!r}", "the ledger has none with this id", nearest_id(ref, ids))
 
 
@@ -247,12 +264,14 @@ def _not_ours(row: RunRow) -> RunError:
     return RunError(f"the run {row.id}", why, "Another process ended it or took it over; stop this one.")
 
 
-def _not_resumable(row: RunRow) -> RunError:
+def not_resumable(row: RunRow) -> RunError:
+    """The error of a run that cannot go on: who holds it, or that nothing is left to do."""
     what = f"the run {row.id}"
     if row.removed_at is not None:
         return RunError(what, f"its files were removed at {row.removed_at.isoformat()}", "Train it again.")
     if row.status in LIVE:
         seen = row.heartbeat_at.isoformat(timespec="seconds")
         why = f"it is {row.status}: {_holder(row)} holds it (last heartbeat {seen})"
-        return RunError(what, why, "Wait until it ends, or halt it with the kill switch.")
+        remedy = "Wait until it ends, or halt it with the kill switch. One that stands still must go on, or be killed."
+        return RunError(what, why, remedy)
     return RunError(what, f"it is {row.status}, nothing is left to do", "Replay or evaluate it, or train a new run.")

@@ -31,12 +31,7 @@ class SpecTables(Database):
         if known is not None:
             return known
         with write(self.engine) as connection:
-            spec_id = _locked_spec(connection, project_id, spec)
-            # Another process may have stored the same content between the look above and the lock.
-            known = _version_by_hash(connection, project_id, spec)
-            if known is not None:
-                return known
-            return _next_version(connection, spec_id, spec, notes=notes, created_by=created_by)
+            return store_version(connection, spec, project_id, notes=notes, created_by=created_by)
 
     def specs(self, project_id: str | None = None) -> list[SpecRow]:
         """The specs of a project, or all."""
@@ -65,6 +60,24 @@ class SpecTables(Database):
         )
         with read(self.engine) as connection:
             return [found for found in connection.execute(statement).scalars() if found is not None]
+
+
+def store_version(
+    connection: Connection,
+    spec: RLExperimentSpec,
+    project_id: str = "default",
+    *,
+    notes: str = "",
+    created_by: str | None = None,
+    version_id: str | None = None,
+) -> VersionRow:
+    """The version of this content in a transaction that writes: the stored one, or the next number of its slug."""
+    spec_id = _locked_spec(connection, project_id, spec)
+    # Another process may have stored the same content before the lock.
+    known = _version_by_hash(connection, project_id, spec)
+    if known is not None:
+        return known
+    return _next_version(connection, spec_id, spec, version_id or new_id(), notes=notes, created_by=created_by)
 
 
 def find_version(connection: Connection, version_id: str) -> VersionRow:
@@ -130,12 +143,17 @@ def _locked_spec(connection: Connection, project_id: str, spec: RLExperimentSpec
 
 
 def _next_version(
-    connection: Connection, spec_id: str, spec: RLExperimentSpec, *, notes: str, created_by: str | None
+    connection: Connection,
+    spec_id: str,
+    spec: RLExperimentSpec,
+    version_id: str,
+    *,
+    notes: str,
+    created_by: str | None,
 ) -> VersionRow:
     newest = select(func.coalesce(func.max(tables.versions.c.version), 0)).where(tables.versions.c.spec_id == spec_id)
     number = connection.execute(newest).scalar_one() + 1
     now = utc_now()
-    version_id = new_id()
     connection.execute(
         tables.versions.insert().values(
             id=version_id,

@@ -19,6 +19,16 @@ def _refers(name: str, table: str, *, primary_key: bool = False, nullable: bool 
     return sa.Column(name, sa.String(36), target, primary_key=primary_key, nullable=nullable)
 
 
+ledger = sa.Table(
+    "rl_ledger",
+    metadata,
+    # Of the one row; see `identity`.
+    _id(),
+    # How many runs were ever made.
+    sa.Column("runs", Whole, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+)
+
 specs = sa.Table(
     "rl_experiment_specs",
     metadata,
@@ -102,12 +112,14 @@ runs = sa.Table(
     sa.Column("process_start", sa.Text, nullable=False),
     *columns(UtcTime, "heartbeat_at", "created_at", nullable=False),
     *columns(UtcTime, "started_at", "ended_at", "removed_at"),
+    # In the order in which runs are made, whatever clocks say.
+    sa.Column("number", Whole, nullable=False, server_default="0"),
     sa.CheckConstraint(
         "status IN ('pending', 'running', 'completed', 'failed', 'halted', 'interrupted')", name="status"
     ),
     sa.CheckConstraint("resume IN ('exact', 'approximate')", name="resume"),
 )
-for _column in ("spec_id", "version_id", "parent_run_id", "family", "status", "created_at"):
+for _column in ("spec_id", "version_id", "parent_run_id", "family", "status", "created_at", "number"):
     sa.Index(f"ix_rl_runs_{_column}", runs.c[_column])
 
 events = sa.Table(

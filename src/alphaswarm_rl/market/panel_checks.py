@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import DTypeLike
 
+from alphaswarm_rl.core.control_characters import refuse_control_characters
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.market.panel import BAR_COLUMNS, MarketPanel
@@ -97,6 +98,7 @@ def check_names(names: Sequence[object], what: str) -> tuple[str, ...]:
             raise DataError(
                 f"{what} {position}", f"its name {name!r} is {type(name).__name__}, not text", "Name it by text."
             )
+        refuse_control_characters(f"the name of {what} {position}", name, DataError)
     texts = tuple(str(name) for name in names)
     repeated = {name for name in texts if texts.count(name) > 1} if len(set(texts)) < len(texts) else set()
     if repeated:

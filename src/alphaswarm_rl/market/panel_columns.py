@@ -6,13 +6,17 @@ names that count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gzip
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from alphaswarm_rl.core.errors import DataError, nearest
+from alphaswarm_rl.core.files import open_regular
 from alphaswarm_rl.core.types import Array
 
 if TYPE_CHECKING:
@@ -38,39 +42,75 @@ _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
 
-def read_csv(path: Path) -> pd.DataFrame:
-    """The frame of a CSV file; numbers are read exactly, and symbols such as NA, ON or 0700 stay text."""
+#: Numbers that a table may have; as float64 they take 8 GiB.
+_MOST_CELLS = 1 << 30
+
+
+def read_csv(path: Path, *, below: Path | None = None) -> pd.DataFrame:
+    """The frame of a CSV file; numbers are read exactly, and symbols such as NA, ON or 0700 stay text.
+
+    Args:
+        path: The file, which may be compressed by gzip: `bars.csv.gz`.
+        below: The folder that it must lie in, links followed; None: it may lie anywhere.
+    """
     import pandas as pd
 
-    _exists(path)
-    try:
-        header = pd.read_csv(path, nrows=0)
+    with _opened(path, below) as file, _refusing(path, "CSV"):
+        content = _unpacked(file) if path.suffix == ".gz" else file
+        header = pd.read_csv(content, nrows=0)
+        content.seek(0)
         text = {name: str for name in header.columns if canonical(name) in ("asset", "timestamp")}
         return pd.read_csv(
-            path,
+            content,
             dtype=text,
             keep_default_na=False,
             na_values={name: ["", "nan", "NaN", "NA", "null", "None"] for name in header.columns if name not in text},
         )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise DataError(f"the file {str(path)!r}", f"it is not CSV: {error}", "Check the file.") from error
 
 
-def read_parquet(path: Path) -> pd.DataFrame:
-    """The frame of a Parquet file."""
-    import pyarrow as pa
+def read_parquet(path: Path, *, below: Path | None = None) -> pd.DataFrame:
+    """The frame of a Parquet file.
+
+    Args:
+        path: The file.
+        below: The folder that it must lie in, links followed; None: it may lie anywhere.
+    """
     import pyarrow.parquet as pq
 
-    _exists(path)
+    with _opened(path, below) as file, _refusing(path, "Parquet"):
+        table = pq.ParquetFile(file)
+        cells = table.metadata.num_rows * table.metadata.num_columns
+        if cells > _MOST_CELLS:
+            raise ValueError(f"it says that it has {cells} numbers, and {_MOST_CELLS} are the most")
+        return table.read().to_pandas(date_as_object=False)
+
+
+def _opened(path: Path, below: Path | None) -> BinaryIO:
     try:
-        return pq.read_table(path).to_pandas(date_as_object=False)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"the file {str(path)!r}", f"it is not Parquet: {error}", "Check the file.") from error
+        return open_regular(path, below=below)
+    except FileNotFoundError as error:
+        raise DataError(f"the file {str(path)!r}", "it is not there", "Check the path.") from error
+    except OSError as error:
+        raise DataError(f"the file {str(path)!r:.200}", f"{error.strerror or error}", "Check the path.") from error
 
 
-def _exists(path: Path) -> None:
-    if not path.is_file():
-        raise DataError(f"the file {str(path)!r}", "it is not there", "Check the path.")
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    most_bytes = 8 * _MOST_CELLS
+    with gzip.GzipFile(fileobj=file) as packed:
+        content = packed.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise ValueError(f"it unpacks to more than {most_bytes} bytes")
+    return io.BytesIO(content)
+
+
+@contextmanager
+def _refusing(path: Path, form: str) -> Iterator[None]:
+    """While a library reads a file of somebody else: whatever it raises means that the file is another than it says."""
+    try:
+        yield
+    except Exception as error:
+        why = f"it is not {form}: {' '.join(str(error).split()) or repr(error)}"
+        raise DataError(f"the file {str(path)!r}", why, "Check the file.") from error
 
 
 def canonical(name: object) -> str | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.core.files import open_regular, read_regular
+from alphaswarm_rl.core.json import load_json
 
 #: What makes a folder a checkpoint: everything about it, with the checksums of its other files.
 MANIFEST = "checkpoint.json"
+#: A manifest of more bytes is none that was ever written.
+MANIFEST_BYTES = 256 << 20
 
 
 def verified_sha256(path: Path, expected: str | None) -> str:
@@ -40,18 +43,18 @@ def verified_sha256(path: Path, expected: str | None) -> str:
 
 
 def _folder_sha256(path: Path) -> str:
-    content = (path / MANIFEST).read_bytes()
+    content = read_regular(path / MANIFEST, most_bytes=MANIFEST_BYTES, below=path)
     for name, digest in _listed_files(path, content).items():
         if Path(name).name != name:
             raise _changed(path, f"{MANIFEST} lists {name!r}, which is no file of this folder")
-        if file_sha256(path / name) != digest:
+        if file_sha256(path / name, below=path) != digest:
             raise _changed(path, f"{name} has not the checksum that {MANIFEST} records")
     return hashlib.sha256(content).hexdigest()
 
 
 def _listed_files(path: Path, content: bytes) -> dict[str, Any]:
     try:
-        files = json.loads(content)["files"]
+        files = load_json(content)["files"]
     except (ValueError, KeyError, TypeError) as error:
         raise _changed(path, f"{MANIFEST} is no JSON that lists files ({error})") from error
     if not isinstance(files, dict) or not files:
@@ -59,9 +62,14 @@ def _listed_files(path: Path, content: bytes) -> dict[str, Any]:
     return files
 
 
-def file_sha256(path: Path) -> str:
-    """The checksum of a file, as hex digits."""
-    with path.open("rb") as file:
+def file_sha256(path: Path, *, below: Path | None = None) -> str:
+    """The checksum of a regular file, as hex digits.
+
+    Args:
+        path: The file.
+        below: The folder that it must lie in, links followed; None: it may lie anywhere.
+    """
+    with open_regular(path, below=below) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

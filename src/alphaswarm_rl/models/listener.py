@@ -38,11 +38,12 @@ class ModelListener(RunListener):
         self._facts = run.facts()
         self._spec = spec
         self._scope_of = scope_of
-        self._registry = ModelRegistry.open(settings)
+        registry = ModelRegistry.open(settings)
         try:
-            self._registry.check_profile()
+            registry.check_profile()
+            self._registry = registry.holding(run.claim)
         except BaseException:
-            self._registry.close()
+            registry.close()
             raise
         self._scope: Scope | None = None
         #: An evaluation whose policy has no checkpoint yet: it belongs to the one that is saved at the same step.
@@ -55,7 +56,8 @@ class ModelListener(RunListener):
         if run.target == "train" and run.checkpoint is not None and run.checkpoint_sha256 is not None:
             # The process that saved the checkpoint of a resumed run may have died before it registered it.
             path = Path(run.checkpoint)
-            self._register(Checkpoint(path, run.checkpoint_sha256, int(path.name)))
+            if path.is_dir():  # else it goes on from an earlier one
+                self._register(Checkpoint(path, run.checkpoint_sha256, int(path.name)))
 
     def on_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Registers the checkpoint, with the evaluation that came before it was saved."""

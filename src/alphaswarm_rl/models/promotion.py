@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, select, update
 
+from alphaswarm_rl.core.control_characters import refuse_control_characters
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.engine import lock_table, read, write
 from alphaswarm_rl.models import queries
@@ -203,9 +204,11 @@ def _refuse_empty(who: str, why: str) -> None:
     for name, value in (("who", who), ("reason", why)):
         if not value.strip():
             raise ModelError(f"the {name} of a promotion", "it is empty", "Say it: it is kept for good.")
+        refuse_control_characters(f"the {name} of a promotion", value, ModelError)
 
 
 def _refuse_alias(alias: str) -> None:
+    refuse_control_characters("the alias", alias, ModelError)
     if _ALIAS.fullmatch(alias) is None or _LIKE_A_SCOPE.fullmatch(alias):
         raise ModelError(
             f"alias {alias!r}",

@@ -10,24 +10,28 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, select, update
 
+from alphaswarm_rl.core.claims import Claim
+from alphaswarm_rl.core.control_characters import refuse_control_characters
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.engine import lock_table, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.models import queries
+from alphaswarm_rl.models.claims import lock_for
 from alphaswarm_rl.models.places import put_away
 from alphaswarm_rl.models.rows import SOURCES, EvaluationRow, ModelRow, NewEvaluation, NewModel
 from alphaswarm_rl.models.tables import evaluations, models
 from alphaswarm_rl.statistics.samples import lower_bound
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_NO_TAG = re.compile(r'[",\\\x00-\x1f]')
+_NO_TAG = re.compile(r'[",\\]')
 
 
-def register(engine: Engine, model: NewModel) -> ModelRow:
+def register(engine: Engine, model: NewModel, claim: Claim | None = None) -> ModelRow:
     """Stores a model; one that is there already, with the same path and checksum, gets the tags and the parent."""
     values = _checked(model)
     with write(engine) as connection:
-        lock_table(connection, models.name)
+        lock_for(connection, claim)
+        _refuse_absent(model)
         known = _at_path(connection, values["model_path"])
         parent = None if model.parent_model_id is None else queries.get(connection, model.parent_model_id)
         if parent is not None and parent.scope != model.scope:
@@ -41,6 +45,13 @@ def register(engine: Engine, model: NewModel) -> ModelRow:
         if known is not None:
             put_away(connection, known, who="registry", because="its file was replaced")
         return queries.get(connection, queries.inserted(connection, models, values)["id"])
+
+
+def _refuse_absent(model: NewModel) -> None:
+    if not model.model_path.exists():
+        raise ModelError(
+            f"model {str(model.model_path)!r}", "there is no such file or folder", "Name one that is there."
+        )
 
 
 def add_evaluation(connection: Connection, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
@@ -103,6 +114,7 @@ def _checked(model: NewModel) -> dict[str, Any]:
     if model.total_timesteps is not None and model.total_timesteps < 0:
         raise ModelError(what, f"it learnt from {model.total_timesteps} transitions", "Give 0 or more.")
     for tag in model.tags:
+        refuse_control_characters("a tag of the model", tag, ModelError)
         if not tag.strip() or tag != tag.strip() or _NO_TAG.search(tag):
             why = "it is empty, or has a comma, a quotation mark, a backslash or blanks around it"
             raise ModelError(f"tag {tag!r}", why, "Use a plain word.")

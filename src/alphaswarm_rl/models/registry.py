@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Self, TypeAlias, Unpack
 
 from sqlalchemy import Engine, inspect
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.database import Database, open_ready
-from alphaswarm_rl.db.engine import lock_table, open_engine, read, write
+from alphaswarm_rl.db.engine import open_engine, read, write
 from alphaswarm_rl.db.schema import LEDGER, REGISTRY
-from alphaswarm_rl.models import places, promotion, queries, records, retention, validation
+from alphaswarm_rl.models import claims, places, promotion, queries, records, retention, validation
 from alphaswarm_rl.models.gates import Limits, gates_of
 from alphaswarm_rl.models.queries import Conditions
 from alphaswarm_rl.models.rows import (
@@ -52,10 +54,24 @@ class ModelRegistry(Database):
         profile: The gates that a model must pass.
     """
 
+    _claim: Claim | None = None
+
     def __init__(self, engine: Engine, limits: Limits, profile: str) -> None:
         super().__init__(engine)
         self.limits = limits
         self.profile = profile
+
+    def holding(self, claim: Claim) -> Self:
+        """This registry in the hands of the process that has this claim of a run; it shares the connections.
+
+        Raises:
+            StaleClaim: As every method that writes, where another process has taken the run over, or it was removed.
+        """
+        held = copy(self)
+        held._claim = claim
+        if claim.number > 1:
+            claims.announce(self.engine, claim)
+        return held
 
     @classmethod
     def open(cls, settings: Settings, *, make: bool = True) -> Self:
@@ -87,12 +103,17 @@ class ModelRegistry(Database):
         """Stores a model; the same path and checksum again give the row that is there, with further tags.
 
         Another checksum at the same path means that the file was replaced: the old row is archived.
+
+        Raises:
+            ModelError: Something about it is wrong, or its file is not there.
+            StaleClaim: Another process has taken the run over.
         """
-        return records.register(self.engine, model)
+        return records.register(self.engine, model, self._claim)
 
     def add_evaluation(self, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
         """Stores an evaluation; its figures are the model's from now on, which is not validated until it is judged."""
         with write(self.engine) as connection:
+            claims.lock_for(connection, self._claim)
             return records.add_evaluation(connection, model_id, evaluation)
 
     def validate(
@@ -122,6 +143,7 @@ class ModelRegistry(Database):
             profile=profile or self.profile,
             limits=self.limits,
             dry_run=dry_run,
+            claim=self._claim,
         )
 
     def check_profile(self, profile: str | None = None) -> None:
@@ -231,7 +253,7 @@ class ModelRegistry(Database):
     def archive(self, model_id: int, *, because: str) -> None:
         """Archives a model, such as one whose file is gone; one that is archived stays as it is."""
         with write(self.engine) as connection:
-            lock_table(connection, models.name)
+            claims.lock_for(connection, self._claim)
             model = queries.get(connection, model_id)
             if not model.archived:
                 places.put_away(connection, model, who="registry", because=because)
@@ -256,6 +278,15 @@ class ModelRegistry(Database):
         """
         for entry in retention.release(self.engine, paths, force=force):
             _logged(entry)
+
+    def newest_claim(self, run_id: str) -> int:
+        """The number of a run's newest claim that the registry knows of."""
+        return self._read(claims.newest, run_id)
+
+    def withdraw(self, run_id: str) -> None:
+        """Lets no process write for a run any more, which is removed."""
+        with write(self.engine) as connection:
+            claims.withdraw(connection, run_id)
 
     def plan_prune(self, *, keep_top_n: int | None, max_age_days: float | None, spared: Collection[str] = ()) -> Models:
         """The models that `prune` would archive; their `archived_because` says why.

@@ -148,6 +148,14 @@ promotions = sa.Table(
     sqlite_autoincrement=True,
 )
 
+claims = sa.Table(
+    "rl_model_claims",
+    metadata,
+    sa.Column("run_id", sa.Text, primary_key=True),
+    # The run's newest claim; null once it was removed.
+    sa.Column("number", WholeNumber),
+)
+
 aliases = sa.Table(
     "rl_model_aliases",
     metadata,

@@ -10,11 +10,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, RowMapping, select, update
 
+from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.core.errors import ModelError
-from alphaswarm_rl.db.engine import lock_table, read, write
+from alphaswarm_rl.db.engine import read, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.models import queries
 from alphaswarm_rl.models.artefacts import verified_sha256
+from alphaswarm_rl.models.claims import lock_for
 from alphaswarm_rl.models.gates import Evidence, Limits, gates_of, judge
 from alphaswarm_rl.models.records import add_evaluation, evaluations_of
 from alphaswarm_rl.models.rows import EvaluationRow, ModelRow, NewEvaluation, ValidationRow, Verdict
@@ -34,6 +36,7 @@ def validate(
     profile: str,
     limits: Limits,
     dry_run: bool,
+    claim: Claim | None = None,
 ) -> ValidationRow:
     """Runs the gates of a profile; the model is validated when all pass, and is not any more when one fails."""
     gates_of(profile)  # a wrong name is told before a large file is read
@@ -46,7 +49,7 @@ def validate(
         evidence = Evidence(model, tuple(known), points, limits, problem)
         verdicts = judge(profile, evidence)
         with write(engine) as connection:
-            lock_table(connection, models.name)
+            lock_for(connection, claim)
             if evaluations_of(connection, model_id) != before:
                 continue
             with connection.begin_nested() as attempt:

@@ -7,10 +7,10 @@ one fingerprint of the installed code and is renewed when that is another.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import fields
 from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
-from pathlib import Path
 
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.catalogue import ENTRY_POINT_GROUP, Description
@@ -90,21 +90,30 @@ def components_fingerprint() -> str:
         digest.update(f"{point.value}\0{owners[point.dist]}\n".encode())
         packages.add(point.module.partition(".")[0])
     for package in sorted(packages):
-        for name, content in _sources(package):
-            digest.update(f"{package}/{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+        for name, path in _sources(package):
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (hundreds of files: half the time)
+                content = file.read()
+            digest.update(f"{package}/{name}\0{len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 
-def _sources(package: str) -> list[tuple[str, bytes]]:
+def _sources(package: str) -> list[tuple[str, str]]:
+    """The names of a package's files below its folder, and their paths."""
     # A top-level package is found without being imported; below it Python would have to import the parents.
     found = find_spec(package)
     if found is None:
         return []  # the catalogue reports it when it looks for the components
-    roots = [Path(place) for place in found.submodule_search_locations or ()]
-    files = [(path.relative_to(root).as_posix(), path) for root in roots for path in root.rglob("*.py")]
+    roots = found.submodule_search_locations or ()
+    files = [
+        (f"{folder}/{name}"[len(root) + 1 :], f"{folder}/{name}")
+        for root in roots
+        for folder, _, names in os.walk(root)
+        for name in names
+        if name.endswith(".py")
+    ]
     if not roots and found.origin is not None:
-        files = [(Path(found.origin).name, Path(found.origin))]
-    return [(name, path.read_bytes()) for name, path in sorted(files)]
+        files = [(os.path.basename(found.origin), found.origin)]  # noqa: PTH119
+    return sorted(files)
 
 
 def _mirror(settings: Settings) -> list[ListedComponent]:

@@ -1,4 +1,4 @@
-"""The ledger's database and the model registry's: their revisions, and bringing them to the newest ones.
+"""The ledger's database and the model registry's: their revisions, bringing them to the newest ones, and which is ours.
 
 A database is `current`, `empty` (it gets its tables on first use), `older` (it must be upgraded; a registry is when it
 is opened) or `newer` than this version of the package. Looking at it makes nothing, neither a folder nor a file.
@@ -15,6 +15,8 @@ from sqlalchemy.engine import make_url
 from alphaswarm_rl.db.engine import open_engine
 from alphaswarm_rl.db.redaction import redact
 from alphaswarm_rl.db.schema import LEDGER, REGISTRY, Schema
+from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger.identity import Adoption, adopt, adoption, recognise, refuse_absent
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NO_ARGUMENTS, NoArguments, operation
 from alphaswarm_rl.settings import Settings
@@ -45,9 +47,22 @@ class SchemaState(Data):
 
 
 class DatabaseState(SchemaState):
-    """Where the ledger stands, and the registry; null where there is none yet."""
+    """Where the ledger stands, and the registry.
+
+    Attributes:
+        registry: The same of the registry; null where there is none yet.
+        ledger_id: The id of the ledger; null where it has none yet.
+        adopted: The ledger that the home works with; null before the first contact.
+    """
 
     registry: SchemaState | None
+    ledger_id: str | None
+    adopted: Adoption | None
+
+    @property
+    def usable(self) -> bool:
+        """Whether commands can work with it, and it is the home's."""
+        return super().usable and (self.adopted is None or self.adopted.id == self.ledger_id)
 
 
 class SchemaUpgrade(Data, keys={"before": "from"}):
@@ -65,10 +80,34 @@ class Upgrade(SchemaUpgrade):
     registry: SchemaUpgrade | None
 
 
+class AdoptRequest(Data):
+    """Why the ledger of these settings is right for this home; kept for good."""
+
+    reason: str
+    actor: str | None = None
+
+
 @operation("db.status")
 def database_status(settings: Settings, request: NoArguments = NO_ARGUMENTS) -> DatabaseState:
-    """The revisions of the database and of the model registry, and those that this version needs."""
-    return DatabaseState(**vars(database_state(settings)), registry=_registry_state(settings))
+    """The revisions of the database and of the model registry, those that this version needs, and whose it is."""
+    state, found = database_state(settings), None
+    if state.state == "current":
+        with Ledger.open_any(settings) as ledger:
+            found = ledger.id
+    registry = _registry_state(settings)
+    return DatabaseState(**vars(state), registry=registry, ledger_id=found, adopted=adoption(settings))
+
+
+@operation("db.adopt", changes=True)
+def adopt_ledger(settings: Settings, request: AdoptRequest) -> Adoption:
+    """Makes the ledger of these settings the home's, whichever it had before and even where it has no runs.
+
+    Raises:
+        LedgerError: There is none, where the home had one.
+    """
+    refuse_absent(settings)
+    with Ledger.open_any(settings) as ledger:
+        return adopt(ledger.engine, settings, request.reason, request.actor)
 
 
 @operation("db.upgrade", changes=True)
@@ -77,10 +116,12 @@ def upgrade_database(settings: Settings, request: NoArguments = NO_ARGUMENTS) ->
     # Imported here: nobody else who asks for the state needs the models.
     from alphaswarm_rl.models.registry import upgrade_registry
 
+    refuse_absent(settings)
     before, registry = database_state(settings), _registry_state(settings)
     engine = open_engine(settings.database_url)
     try:
         reached = LEDGER.upgrade(engine)
+        recognise(engine, settings)
     finally:
         engine.dispose()
     of_models = upgrade_registry(settings)

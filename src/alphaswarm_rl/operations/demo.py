@@ -65,7 +65,7 @@ class DemoResult(Data):
 @operation("demo", changes=True)
 def demo(settings: Settings, request: DemoRequest, *, caller: Caller = NOBODY) -> DemoResult:
     """Trains on real stocks, judges the agent beside baselines, and replays it."""
-    caller.listen(Progress(f"All state goes to {settings.home.absolute()}.\n"))
+    caller.listen(Progress(f"All state goes to {settings.home.absolute()}."))
     spec = effective_spec(load_spec("my_first_rl"), {"train.totalTimesteps": request.timesteps}, {}).spec
     trained, first = _timed("PPO", RLRuntime(spec, settings, progress=caller.progress).train)
     rules = [_timed(rule.replace("_", " "), RLRuntime(_baseline(spec, rule), settings).evaluate) for rule in _BASELINES]

@@ -166,20 +166,25 @@ def _database(settings: Settings) -> Iterator[Finding]:
     at = "no tables yet, made on first use" if found.revision is None else revision
     state: Literal["ok", "broken"] = "ok" if found.usable else "broken"
     yield Finding(state, "database", f"{found.url} ({at})", vars(found))
-    if found.state == "current":
-        yield from _ledger(settings)
+    if found.state in ("current", "empty"):
+        yield from _guarded("ledger", lambda: _ledger(settings, is_made=found.state == "current"))
 
 
-def _ledger(settings: Settings) -> Iterator[Finding]:
-    """Whether the database is whole, and whether the checkpoints that its runs name are there."""
+def _ledger(settings: Settings, *, is_made: bool) -> Iterator[Finding]:
+    """Whether it is the home's ledger and whole, and whether the checkpoints that its runs name are there."""
     from alphaswarm_rl.ledger import Ledger
+    from alphaswarm_rl.ledger.identity import refuse_absent
 
+    refuse_absent(settings)
+    if not is_made:
+        return
     with Ledger.open(settings) as ledger:
         damage = ledger.damage()
         if damage is not None:
             yield Finding("broken", "ledger", damage)
             return
         runs = ledger.runs(limit=None)
+    yield from _removals(settings)
     gone = [run.id for run in runs if run.checkpoint is not None and not Path(run.checkpoint).is_dir()]
     if gone:
         yield Finding(
@@ -187,6 +192,20 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "ledger", f"{len(runs)} runs, every checkpoint in its place")
+
+
+def _removals(settings: Settings) -> Iterator[Finding]:
+    from alphaswarm_rl.operations.removals import finish_removals, removals
+
+    finish_removals(settings)
+    for removal in removals(settings):
+        data = {"run_id": removal.run_id}
+        if removal.is_abandoned(settings):
+            text = f"that of run {removal.run_id} was cut short and cannot be finished now; see the warning above"
+            yield Finding("broken", "removal", text, data)
+        else:
+            text = f"that of run {removal.run_id} is under way: {removal.holder}, since {removal.age:.0f} s"
+            yield Finding("ok", "removal", f"{text}. Should it be dead: rl runs rm {removal.run_id}", data)
 
 
 def _extras() -> Iterator[Finding]:

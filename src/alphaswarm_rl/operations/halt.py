@@ -5,11 +5,18 @@ from __future__ import annotations
 import getpass
 import socket
 
+from alphaswarm_rl.core.errors import LedgerError
+from alphaswarm_rl.db.engine import open_engine, sqlite_file
+from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import HaltLogRow, HaltRow, Ledger
-from alphaswarm_rl.ledger.halts import EVERYTHING
+from alphaswarm_rl.ledger.halt_files import EVERYTHING, HaltFiles, new_halt
 from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.events import NOBODY, Caller, Listener, Notice
 from alphaswarm_rl.operations.operation import RequestError, operation
 from alphaswarm_rl.settings import Settings
+
+#: Seconds that a halt waits for the ledger's lock before it leaves the row to whoever comes next.
+_PATIENCE = 2.0
 
 
 class HaltRequest(Data):
@@ -45,20 +52,49 @@ class HaltLog(Data, only="entries"):
 
 
 @operation("halt", changes=True)
-def halt(settings: Settings, request: HaltRequest) -> HaltRow | HaltStatus | HaltLog:
-    """Uses the kill switch: runs stop with a checkpoint, and none starts until the halt is released.
+def halt(settings: Settings, request: HaltRequest, *, caller: Caller = NOBODY) -> HaltRow | HaltStatus | HaltLog:
+    """Uses the kill switch: runs stop with a checkpoint, nothing is answered, and no run starts until its release.
 
     Gives the switch that was changed, or what is looked at.
+
+    Args:
+        settings: Where the ledger is.
+        request: What is done.
+        caller: Hears when a file beside the ledger holds the halt, and the ledger's row has to follow.
     """
     _refuse(request)
+    actor = request.actor or f"{getpass.getuser()}@{socket.gethostname()}"
+    if request.reason is not None and not request.release:
+        return _engage(settings, request.run, request.reason, actor, caller.listen)
     with Ledger.open(settings) as ledger:
         if request.log:
             return HaltLog(tuple(ledger.halt_log()))
         if request.reason is None:
             return HaltStatus(tuple(ledger.halt_status()))
-        change = ledger.release if request.release else ledger.engage
-        actor = request.actor or f"{getpass.getuser()}@{socket.gethostname()}"
-        return change(request.run or EVERYTHING, request.reason, actor)
+        return ledger.release(request.run or EVERYTHING, request.reason, actor)
+
+
+def _engage(settings: Settings, run: str | None, reason: str, actor: str, listen: Listener) -> HaltRow:
+    """Halts by a file, where the ledger is one, and then in the ledger, which may be locked, or cannot be opened."""
+    files = HaltFiles(sqlite_file(open_engine(settings.database_url)))
+    halt = _file_at_once(files, reason, actor) if run is None else None
+    try:
+        with Ledger.open(settings) as ledger:
+            halt = ledger.declare_halt(run or EVERYTHING, reason, actor, filed=halt)
+            return ledger.record_halt(halt, patience=_PATIENCE)
+    except LedgerError as error:
+        path = None if halt is None else files.path(halt.scope)
+        if halt is None or path is None:
+            raise
+        listen(Notice(f"the halt holds by the file {path}; the row in the ledger follows as soon as it can: {error}"))
+        return halt
+
+
+def _file_at_once(files: HaltFiles, reason: str, actor: str) -> HaltRow | None:
+    """The file of a halt of everything, before the ledger is opened; None where a server has the ledger."""
+    filed = new_halt(EVERYTHING, reason, actor, utc_now())
+    files.write(filed)
+    return None if files.path(EVERYTHING) is None else filed
 
 
 def _refuse(request: HaltRequest) -> None:

@@ -6,12 +6,12 @@ it is known. A line that cannot be answered has its error as the answer, and the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
+from alphaswarm_rl.core.json import load_json
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Listener, Notice
@@ -108,6 +108,8 @@ def infer(
     """
     _refuse_two_policies(request)
     _refuse_pointless(request)
+    if settings.infer.offline:
+        caller.listen(Notice("offline: answers are given whatever the kill switch says"))
     return (_serve_model if request.of_registry else _serve_run)(settings, request, lines, caller.listen)
 
 
@@ -214,8 +216,8 @@ def _answers(
 def _parse(line: str) -> tuple[object, bool]:
     """An observation, and whether an episode starts with it."""
     try:
-        value = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+        value = load_json(line)
+    except ValueError as error:
         raise RunError("the line", f"it is not JSON: {error}", "Write one observation per line.") from error
     # A Dict space may have a key of that name too; only a mapping of exactly these keys is taken for a wrapping.
     if not isinstance(value, dict) or "observation" not in value or not set(value) <= _WRAPPED:

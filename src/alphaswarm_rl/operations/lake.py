@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from alphaswarm_rl.lake.delivery import deliver_all
 from alphaswarm_rl.lake.export import export_run
 from alphaswarm_rl.lake.maintenance import LakeStatus as LakeStatus
 from alphaswarm_rl.lake.maintenance import undelivered
+from alphaswarm_rl.lake.segments import Segment, remove
 from alphaswarm_rl.lake.sweeping import Swept, sweep
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import Finding, verify
@@ -23,7 +24,7 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NamedRun, NamedRuns, operation
-from alphaswarm_rl.recording.table_refs import refs_writer
+from alphaswarm_rl.recording.table_refs import refs_writer, refuse_removed
 from alphaswarm_rl.settings import Settings
 
 #: Such a run is never resumed; resuming drops whole files, and a merged one could reach over the checkpoint.
@@ -120,11 +121,12 @@ def commit_segments(settings: Settings, request: NamedRuns) -> Commit:
         waiting = [run.run_id for run in undelivered(lake, ledger) if not named or run.run_id in named]
         reasons = {run_id: _undeliverable(run_id, rows.get(run_id)) for run_id in waiting}
         chosen = tuple(run_id for run_id, reason in reasons.items() if reason is None)
-        done = deliver_all(lake, refs_writer(ledger), chosen)
+        done = deliver_all(lake, refs_writer(ledger), chosen, check=refuse_removed(ledger))
+        unfinished = _remove_stale(done.stale, rows)
         left = {run.run_id: run.segments for run in undelivered(lake, ledger)}
         for run_id in chosen:
             _record_left(ledger, rows[run_id], left.get(run_id, 0))
-    problems = (*(reason for reason in reasons.values() if reason is not None), *done.problems)
+    problems = (*(reason for reason in reasons.values() if reason is not None), *done.problems, *unfinished)
     return Commit(done.segments, done.rows, chosen, problems)
 
 
@@ -143,7 +145,7 @@ def compact_files(settings: Settings, request: NamedRuns) -> Compaction:
                 raise RunError(f"run {row.id}", why, "Compact it once it is completed.")
         if not lake.exists:
             return Compaction({}, 0)
-        merged = {run_id: compact(lake, run_id) for run_id in [row.id for row in rows] or _runs_over(lake, ledger)}
+        merged = {row.id: compact(lake, row.claim) for row in rows or _runs_over(lake, ledger)}
     return Compaction({run_id: count for run_id, count in merged.items() if count}, sum(merged.values()))
 
 
@@ -194,10 +196,22 @@ def _undeliverable(run_id: str, row: RunRow | None) -> str | None:
     """Why a run's segments stay where they are; None where they may be delivered."""
     if row is None:
         return f"run {run_id}: the ledger has no such run; name the one in which it was made with --db-url"
+    if row.removed_at is not None:
+        return f"run {run_id}: it was removed; what is left of it goes with: rl runs gc"
     store = row.recording.get("store") or "iceberg"
     if store != "iceberg":
-        return f"run {run_id}: its steps belong to the {store} store; go on with it: rl resume {run_id}"
+        resume, anew = f"go on with it: rl resume {run_id}", f"it cannot go on; remove it: rl runs rm {run_id}"
+        return f"run {run_id}: its steps belong to the {store} store; {anew if row.checkpoint is None else resume}"
     return None
+
+
+def _remove_stale(stale: Sequence[Segment], rows: Mapping[str, RunRow]) -> list[str]:
+    """Deletes what processes wrote that had lost their runs, where those are over; says which other runs have such."""
+    remove(segment.path for segment in stale if rows[segment.facts.run_id].status == _OVER)
+    left = sorted({segment.facts.run_id for segment in stale if segment.path.exists()})
+    return [
+        f"run {run_id}: another process took it over and did not finish; go on: rl resume {run_id}" for run_id in left
+    ]
 
 
 def _record_left(ledger: Ledger, row: RunRow, left: int) -> None:
@@ -207,8 +221,8 @@ def _record_left(ledger: Ledger, row: RunRow, left: int) -> None:
         ledger.update_run(row.id, recording={**row.recording, "undelivered": left, "problem": problem})
 
 
-def _runs_over(lake: Lake, ledger: Ledger) -> list[str]:
+def _runs_over(lake: Lake, ledger: Ledger) -> list[RunRow]:
     """The runs in the tables that are over, the newest first."""
     with explained("the lake", "Check that the catalogue answers, then: rl lake compact."):
         recorded = {file.run_id for kind in KINDS for file in lake.files(lake.identifier(kind))}
-    return [row.id for row in ledger.runs(limit=None) if row.id in recorded and row.status == _OVER]
+    return [row for row in ledger.runs(limit=None) if row.id in recorded and row.status == _OVER]

@@ -6,7 +6,6 @@ Whoever changes a model's place says who they are and why; both are kept for goo
 from __future__ import annotations
 
 import getpass
-import json
 import logging
 import re
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.core.files import read_regular
+from alphaswarm_rl.core.json import load_json
 from alphaswarm_rl.core.model import explain
 from alphaswarm_rl.inference.checkpoints import CheckpointStore
 from alphaswarm_rl.inference.model_import import GivenMetrics, add_model
@@ -35,6 +36,8 @@ from alphaswarm_rl.telemetry.log_export import exporting_logs
 _log = logging.getLogger(__name__)
 
 _KEYS = "mean_reward, std_reward, episodes, mean_episode_length, total_timesteps"
+#: Bytes of a file of metrics: the returns of a million episodes are a fraction of it.
+_METRICS_BYTES = 64 << 20
 _SCOPE = re.compile(r"[0-9a-f]{4,12}")
 
 
@@ -273,12 +276,12 @@ def _json(text: str) -> object:
     else:
         what = f"metrics file {text!r}"
         try:
-            content = Path(text).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            content = read_regular(Path(text).expanduser(), most_bytes=_METRICS_BYTES).decode()
+        except (OSError, UnicodeDecodeError, RuntimeError) as error:  # RuntimeError: ~ of nobody
             raise ModelError(what, f"it cannot be read: {error}", "Give a JSON file, or the JSON itself.") from error
     try:
-        document: object = json.loads(content)
-    except json.JSONDecodeError as error:
+        document: object = load_json(content)
+    except ValueError as error:
         raise ModelError(what, f"it is no JSON: {error}", f"Write a mapping of {_KEYS}.") from error
     return document
 

@@ -13,11 +13,14 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import alphaswarm_rl.operations
+from alphaswarm_rl.core.errors import disk_error
+from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.operations.data import Data, Form
 
@@ -56,11 +59,20 @@ class Operation(Generic[P, R]):
 
         Raises:
             RequestError: A field of the request is not what its schema says.
+            DiskError: A disk is full, fails, or may not be written to.
         """
         request = args[1] if len(args) > 1 else kwargs.get("request")
         if request is not None:
             self._check(request)
-        return self.run(*args, **kwargs)
+        try:
+            return self.run(*args, **kwargs)
+        except OSError as error:
+            ours = disk_error(error)
+            if ours is None:
+                raise
+            for note in getattr(error, "__notes__", ()):
+                ours.add_note(note)
+            raise ours from error
 
     @property
     def purpose(self) -> str:
@@ -108,6 +120,12 @@ class Operation(Generic[P, R]):
         except ValidationError as error:
             first = error.errors()[0]
             raise RequestError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        for name, value in vars(request).items():
+            if isinstance(value, Path):
+                try:
+                    checked_path(value)
+                except ValueError as error:
+                    raise RequestError(f"{name}: {error}") from error
 
     def _hint(self, name: str) -> type:
         # One annotation alone: those of other parameters may name what their modules import for type checkers only.

@@ -14,9 +14,9 @@ _RUN = re.compile(r"latest|[0-9a-f-]{4,36}", re.IGNORECASE)
 
 def names_a_run(reference: str) -> bool:
     """Whether the text looks like a run; a file, a folder or a preset of that name comes first."""
-    if Path(reference).exists() or reference in preset_names("experiments"):
+    if _RUN.fullmatch(reference) is None:
         return False
-    return _RUN.fullmatch(reference) is not None
+    return not Path(reference).exists() and reference not in preset_names("experiments")
 
 
 def spec_of(settings: LazySettings, reference: str) -> RLExperimentSpec:

@@ -22,6 +22,7 @@ from alphaswarm_rl.ledger import RunRow as RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.operations.data import Count, Data, Index
 from alphaswarm_rl.operations.operation import NamedRun, operation
+from alphaswarm_rl.operations.removals import finish_removals
 from alphaswarm_rl.settings import Settings
 
 RunStatus = Literal["pending", "running", "completed", "failed", "halted", "interrupted"]
@@ -117,6 +118,7 @@ class ExportedRun(Data):
 @operation("runs.list")
 def list_runs(settings: Settings, request: ListRuns) -> RunList:
     """Runs, the newest first."""
+    finish_removals(settings)
     with Ledger.open(settings) as ledger:
         rows = ledger.runs(request.status, request.target, request.slug, request.limit, include_removed=request.removed)
     return RunList(tuple(rows))
@@ -127,6 +129,7 @@ def show_run(settings: Settings, request: NamedRun) -> RunDetails:
     """Everything about one run."""
     from alphaswarm_rl.inference.checkpoints import CheckpointStore
 
+    finish_removals(settings)
     with Ledger.open(settings) as ledger:
         run = ledger.run(request.run)
         version = ledger.version(run.version_id)

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import LazySettings, operation
 from alphaswarm_rl.operations.references import spec_of
-from alphaswarm_rl.spec import RLExperimentSpec, diff_specs, load_spec, load_specs_from_dir, refuse_absent
+from alphaswarm_rl.spec import RLExperimentSpec, diff_specs, is_folder, load_spec, load_specs_from_dir, refuse_absent
 from alphaswarm_rl.spec.diff import Difference
 
 
@@ -104,11 +102,11 @@ def compare_specs(settings: LazySettings, request: CompareSpecs) -> Differences:
 
 
 def _check(reference: str) -> list[CheckedSpec]:
-    if not Path(reference).is_dir():
-        try:
+    try:
+        if not is_folder(reference):
             return [_runnable(reference, load_spec(reference))]
-        except AlphaSwarmError as error:
-            return [CheckedSpec(reference, error=error.as_dict())]
+    except AlphaSwarmError as error:
+        return [CheckedSpec(reference, error=error.as_dict())]
     loaded = load_specs_from_dir(reference)
     checked = {path: _runnable(str(path), spec) for path, spec in loaded.specs.items()}
     checked |= {path: CheckedSpec(str(path), error=error.as_dict()) for path, error in loaded.broken.items()}

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import OptionError, TrackingError
-from alphaswarm_rl.core.run_listener import RunFacts
+from alphaswarm_rl.core.run_listener import EvaluationMetrics, RunFacts
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.operations.data import Data
@@ -18,7 +18,8 @@ from alphaswarm_rl.operations.operation import NamedRuns, operation
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.tracking.courier import deliver_now
 from alphaswarm_rl.tracking.listener import delivery_columns, journal_folder
-from alphaswarm_rl.tracking.waiting import Standing, end_for, journals, move, standing
+from alphaswarm_rl.tracking.run_end import EndedRun, complete
+from alphaswarm_rl.tracking.waiting import Standing, journals, move, standing
 
 
 class JournalStatus(Data, merged="journal"):
@@ -89,7 +90,7 @@ def sync_store(settings: Settings, request: SyncStore) -> Delivery:
                 move(folder, run_id, request.to)
         for run_id in known & set(named or journals(folder)):
             # A run whose process was killed could not say its end: the ledger knows it.
-            end_for(folder, run_id, partial(_ended, ledger, run_id))
+            complete(folder, run_id, partial(_ended_run, ledger, run_id))
         before = {journal.run_id: journal for journal in _standings(folder, named) if journal.waiting}
         deliver_now(folder, list(before), request.to or settings.store.tracking_uri)
         after = _standings(folder, list(before)) if before else []
@@ -106,8 +107,9 @@ def _delivery(before: Mapping[str, Standing], after: Sequence[Standing]) -> Deli
 def _note_deliveries(ledger: Ledger, delivered: Sequence[Standing]) -> None:
     """Notes in the runs' rows what their trackers have now; the process of a run that goes on does so itself."""
     for journal in delivered:
-        if _ended(ledger, journal.run_id) is not None:
-            columns = delivery_columns(RunFacts.of(ledger.run(journal.run_id)), journal)
+        run = RunFacts.of(ledger.run(journal.run_id))
+        if run.status not in LIVE:
+            columns = delivery_columns(run, journal)
             if columns:
                 ledger.update_run(journal.run_id, **columns)
 
@@ -125,10 +127,15 @@ def _is_incomplete(journal: Standing) -> bool:
     return bool(journal.waiting or journal.set_aside)
 
 
-def _ended(ledger: Ledger, run_id: str) -> str | None:
-    """How a run ended, as the ledger knows it now; None while it goes on."""
-    status = ledger.run(run_id).status
-    return None if status in LIVE else status
+def _ended_run(ledger: Ledger, run_id: str) -> EndedRun | None:
+    """A run as it ended, as the ledger knows it now; None while it goes on."""
+    row = ledger.run(run_id)
+    if row.status in LIVE:
+        return None
+    evaluations = [EvaluationMetrics.of(each) for each in ledger.evaluations(run_id)]
+    # Not as a spec: its components may not be installed here.
+    mlflow = ledger.version(row.version_id).payload.get("mlflow") or {}
+    return EndedRun(RunFacts.of(row), evaluations, mlflow.get("register_model_as"))
 
 
 def _why(journal: Standing) -> str:

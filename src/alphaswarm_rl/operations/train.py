@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.operations.data import Data
+from alphaswarm_rl.operations.data import Data, Index
 from alphaswarm_rl.operations.events import NOBODY, Caller
 from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_spec
@@ -32,9 +32,11 @@ class ResumeRequest(NamedRun):
     Attributes:
         run: Its id, the beginning of it, or latest: the newest that can go on.
         options: Options of the table by key; one of the spec is refused, for the stored version is run as it is.
+        step: Which of its checkpoints it goes on from; None: the newest that is intact.
     """
 
     options: JsonMapping = field(default_factory=dict)
+    step: Index | None = None
 
 
 @operation("train", changes=True)
@@ -51,9 +53,10 @@ def train(settings: Settings, request: TrainRequest, *, caller: Caller = NOBODY)
 
 @operation("resume", changes=True)
 def resume(settings: Settings, request: ResumeRequest, *, caller: Caller = NOBODY) -> RunResult:
-    """Goes on with an interrupted, halted or failed training run, in its own row and from its last checkpoint."""
+    """Goes on with an interrupted, halted or failed training run, in its own row, from its newest intact checkpoint."""
     resolve_arguments(request.options, caller, allowed=())
 
     from alphaswarm_rl.runtime import RLRuntime
 
-    return RLRuntime.from_run(request.run, settings, progress=caller.progress, verb="resume").resume()
+    runtime = RLRuntime.from_run(request.run, settings, progress=caller.progress, verb="resume")
+    return runtime.resume(step=request.step)

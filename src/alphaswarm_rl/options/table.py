@@ -56,7 +56,7 @@ _RUNS_STORED_VERSION = ("resume", "replay")
 _RUNS = (*_RUNS_SPEC, *_RUNS_STORED_VERSION)
 _TRAINS = ("train", "tune", "resume")
 #: Commands that read or write the tables of recorded steps.
-_STEPS = ("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories", "runs.rm")
+_STEPS = ("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories", "runs.rm", "runs.gc")
 #: Commands that load a policy without running a spec.
 _LOADS = ("infer", "models.add", "models.load")
 #: Options that every command takes besides its own.
@@ -166,6 +166,7 @@ _SETTINGS_OPTIONS = (
     _setting("Infer", "modelPath", "--model-path", "infer.model_path", "RL_INFER_MODEL_PATH", verbs=("infer",)),
     _setting("Infer", "device", "--device", "infer.device", "RL_INFER_DEVICE", verbs=(*_RUNS, *_LOADS)),
     _setting("Infer", "threads", "--threads", "infer.threads", verbs=(*_RUNS, *_LOADS)),
+    _setting("Infer", "offline", "--offline", "infer.offline", verbs=("infer",)),
     _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND"),
     _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI"),
     _setting("Store", "experimentName", "--experiment-name", "store.experiment_name"),
@@ -242,9 +243,11 @@ _SETTINGS_OPTIONS = (
     _setting("Home", "folder", "--home", "home", "ALPHASWARM_RL_HOME", verbs=(*_RUNS, EVERY)),
     _setting("Home", "dbUrl", "--db-url", "ledger.url", "ALPHASWARM_RL_DB_URL", verbs=(*_RUNS, EVERY)),
     _setting("Home", "episodeRate", "--episode-rate", "ledger.episode_rate", verbs=_TRAINS),
-    _setting("Home", "haltPollSeconds", "--halt-poll-seconds", "ledger.halt_poll_seconds"),
-    _setting("Home", "haltSilenceSeconds", "--halt-silence-seconds", "ledger.halt_silence_seconds"),
+    _setting("Home", "haltPollSeconds", "--halt-poll-seconds", "ledger.halt_poll_seconds", verbs=(*_RUNS, "infer")),
+    _setting("Home", "haltSilenceSeconds", "--halt-silence-seconds", "ledger.halt_silence_seconds",
+             verbs=(*_RUNS, "infer")),
     _setting("Home", "heartbeatSeconds", "--heartbeat-seconds", "ledger.heartbeat_seconds"),
+    _setting("Home", "silenceSeconds", "--silence-seconds", "ledger.silence_seconds"),
 )  # fmt: skip
 
 #: Every option, in the order of the pipeline.

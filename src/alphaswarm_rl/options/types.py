@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from alphaswarm_rl.core.control_characters import control_character
+from alphaswarm_rl.core.files import checked_path
+from alphaswarm_rl.core.json import load_json
 
 T = TypeVar("T")
 
@@ -40,13 +43,15 @@ class OptionType:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a text")  # noqa: TRY004  (readers raise ValueError alone)
+    if (why := control_character(value)) is not None:
+        raise ValueError(why)
     return value
 
 
 def _path(value: object) -> Path:
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError(f"{value!r} is not a path")
-    return Path(value)
+    return checked_path(value)
 
 
 def _integer(value: object) -> int:
@@ -63,7 +68,7 @@ def _number(value: object) -> float:
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{value!r} is not a number") from error
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not finite")
@@ -83,8 +88,8 @@ def _boolean(value: object) -> bool:
 def _list(value: object, item: Callable[[object], T]) -> tuple[T, ...]:
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except json.JSONDecodeError as error:
+            value = load_json(value)
+        except ValueError as error:
             raise ValueError(f"{value!r} is not a JSON list") from error
     if not isinstance(value, list | tuple):
         raise ValueError(f"{value!r} is not a list")  # noqa: TRY004

@@ -14,11 +14,13 @@ killed and resumed drops exactly the rows after its checkpoint (`drop_after`) an
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from gymnasium import spaces
 
+from alphaswarm_rl.core.claims import StaleClaim
 from alphaswarm_rl.core.contracts import AnyVectorEnv, OpenStore, StoreRequest
 from alphaswarm_rl.core.types import AnySpace, Batch, JsonObject
 from alphaswarm_rl.envs.base import WatchedEnv
@@ -27,7 +29,7 @@ from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.numbering import ALL, Numbering, Sampling
 from alphaswarm_rl.recording.phase_recorder import PhasePlan, PhaseRecorder, Writer, block_size
 from alphaswarm_rl.recording.rows import RowKey
-from alphaswarm_rl.recording.table_refs import refs_writer
+from alphaswarm_rl.recording.table_refs import refs_writer, refuse_removed
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.trajectory_stores.components import IcebergTrajectoryStore, InMemoryTrajectoryStore
@@ -72,7 +74,7 @@ class RunRecorder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         try:
-            if error is not None and not self._finished:
+            if error is not None and not self._finished and not isinstance(error, StaleClaim):
                 self._rescue(error)
         finally:
             if self._writer is not None:
@@ -142,8 +144,10 @@ class RunRecorder:
             self._writer.submit(self.store.close_segments)
             self._writer.submit(self.store.deliver)
             self._writer.wait()
-            # What the row says must be true of a run that is killed next.
-            self._ledger.update_run(self._run.id, recording=self.report())
+
+    def refuse_split(self, timesteps: int) -> None:
+        """Refuses to go back to a checkpoint where a file has steps from both before and after it."""
+        _refuse_split(self.store, timesteps)
 
     def drop_after(self, timesteps: int) -> None:
         """Deletes what an interrupted run recorded after its checkpoint, and evaluations that it did not finish."""
@@ -260,11 +264,37 @@ def _train_mode(settings: Settings, device: str) -> str:
     return settings.record.train or ("off" if device.startswith("cuda") else "all")
 
 
+def refuse_split(spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow, timesteps: int) -> None:
+    """Refuses the same before anybody claims the run: it stays as it is.
+
+    Args:
+        spec: The run's spec.
+        settings: Where its steps are.
+        ledger: Where its row is.
+        run: The run.
+        timesteps: Transitions at the checkpoint.
+    """
+    store = _open_store(spec, settings, ledger, run)
+    if store is not None:
+        with closing(store):
+            _refuse_split(store, timesteps)
+
+
+def _refuse_split(store: OpenStore | None, timesteps: int) -> None:
+    # Imported here: stores are imported when one is opened.
+    from alphaswarm_rl.trajectory_stores.segmented import SegmentedStore
+
+    if isinstance(store, SegmentedStore):
+        store.refuse_split(timesteps)
+
+
 def _open_store(spec: RLExperimentSpec, settings: Settings, ledger: Ledger, run: RunRow) -> OpenStore | None:
     requested = spec.trajectory_store
     if not requested.enabled:
         return None
-    request = StoreRequest(run.id, settings, refs_writer(ledger), ledger.pinned_data)
+    request = StoreRequest(
+        run.id, settings, refs_writer(ledger), ledger.pinned_data, run.claim.number, refuse_removed(ledger)
+    )
     if not settings.trajectory.persist:
         return InMemoryTrajectoryStore().build(request)
     if requested.spec is not None:

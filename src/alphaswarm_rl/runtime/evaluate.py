@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,13 +12,14 @@ from typing import Literal
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import RunError, require
+from alphaswarm_rl.core.files import replace_synced
 from alphaswarm_rl.core.run_listener import Evaluation, PolicyEvaluation
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder, load_preprocessing, training_windows
-from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
+from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, restoring
 from alphaswarm_rl.inference.selection import Selection, trainer_of
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.recording.run_recorder import RunRecorder
@@ -75,7 +77,7 @@ def evaluate(
         strict: Whether components that changed since the version was stored are refused.
     """
     spec = setup.spec
-    ledger.refuse_if_halted()
+    ledger.refuse_if_halted(None if parent is None else parent.id)
     version = _version(ledger, spec, parent, strict=strict)
     loaded = Selection(ledger, CheckpointStore(setup.settings.models_path), spec).load(
         parent, arguments.checkpoint, verb=verb
@@ -149,7 +151,8 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
         trained_on=None if loaded is None else _trained_on(run, loaded),
     )
     if loaded is not None:
-        builder.restore_data(loaded.states)
+        with restoring(loaded.checkpoint.path):
+            builder.restore_data(loaded.states)
     env = evaluation_env(builder, "evaluate", plan.window, episodes=plan.episodes, render=plan.render)
     with closing(env), run.open_recorder() as recorder:
         start.report_env(run, env)
@@ -157,10 +160,12 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
         if loaded is None:
             builder.fit_preprocessing(env)
         else:
-            learner.set_state(loaded.states["learner"])
-            load_preprocessing(env, loaded.states.get("preprocessing"))
+            with restoring(loaded.checkpoint.path):
+                learner.set_state(loaded.states["learner"])
+                load_preprocessing(env, loaded.states.get("preprocessing"))
         start.report_agent(run, builder, env)
         evaluated = evaluate_policy(run, builder, learner, env, recorder, plan)
+        run.wait_if_halted()
         recorder.finish(compact=True)
     if evaluated is not None:
         report_evaluation(run, evaluated)
@@ -251,14 +256,21 @@ def result_metrics(run: Run, evaluation: Evaluation | None) -> JsonObject:
     metrics = dict(evaluation.metrics)
     if evaluation.frames:
         path = run.settings.below_home(Path("media")) / f"{run.id}.gif"
-        _save_gif(evaluation.frames, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = _gif(evaluation.frames)
+        # Another process that took the run over has pictures of its own.
+        run.ledger.refuse_stale()
+        replace_synced(path, content)
         metrics["recording"] = str(path)
     return metrics
 
 
-def _save_gif(frames: Sequence[Array], path: Path) -> None:
-    """Writes RGB frames as an animated GIF."""
+def _gif(frames: Sequence[Array]) -> bytes:
+    """RGB frames as an animated GIF."""
     image = require("PIL.Image", extra="render")
     pictures = [image.fromarray(frame) for frame in frames]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=_MILLISECONDS_PER_FRAME, loop=0)
+    file = io.BytesIO()
+    pictures[0].save(
+        file, format="GIF", save_all=True, append_images=pictures[1:], duration=_MILLISECONDS_PER_FRAME, loop=0
+    )
+    return file.getvalue()

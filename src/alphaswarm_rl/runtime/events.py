@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from alphaswarm_rl.core.run_listener import Event
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.ledger import Ledger
 
 _log = logging.getLogger(__name__)
@@ -102,12 +105,84 @@ def _short(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def file_sink(path: Path) -> Sink:
-    """Appends events as JSON lines to a file."""
+def file_sink(path: Path, pinned: JsonMapping, *, claim: int) -> Sink:
+    """Appends events as JSON lines to a file.
+
+    Args:
+        path: The file.
+        pinned: The run's row and its spec, which the line of its start has too: the ledger can be rebuilt from them.
+        claim: The number of the claim with which the run is written for; lines have it from the second on.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    claimed = {} if claim == 1 else {"claim": claim}
 
     def write(event: Event) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event.as_dict()) + "\n")
+        more = {"pinned": pinned} if event.stage == "start" else {}
+        line = json.dumps({**event.as_dict(), **claimed, **more}).encode() + b"\n"
+        with path.open("ab+") as file:
+            # A process that was killed may have left half a line.
+            file.write(line if _ends_with_a_line(file) else b"\n" + line)
 
     return write
+
+
+def _ends_with_a_line(file: BinaryIO) -> bool:
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """The lines of a run's event log.
+
+    A process that stood still may append a line after another one took its run over, and a ledger that was put back
+    from a copy gives numbers again: where a later claim begins, lines of earlier ones count no more.
+
+    Attributes:
+        lines: Those that count, by number.
+        damaged: How many could not be read.
+        newest_claim: The number of the newest claim that wrote one.
+    """
+
+    lines: list[JsonObject] = field(default_factory=list)
+    damaged: int = 0
+    newest_claim: int = 1
+
+    @classmethod
+    def read(cls, path: Path) -> EventLog:
+        """The log in a file; an empty one where there is none."""
+        claims: dict[int, dict[int, JsonObject]] = {}
+        damaged = 0
+        for text in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+            try:
+                line = json.loads(text)
+                datetime.fromisoformat(line["ts"])
+                claims.setdefault(int(line.get("claim", 1)), {})[int(line["seq"])] = line
+            except (ValueError, KeyError, TypeError):  # half a line, which a killed process left
+                damaged += 1
+        lines: dict[int, JsonObject] = {}
+        for _, written in sorted(claims.items()):
+            lines = {seq: line for seq, line in lines.items() if seq < min(written)} | written
+        return cls([lines[seq] for seq in sorted(lines)], damaged, max(claims, default=1))
+
+    def stages(self, *names: str) -> list[JsonObject]:
+        """The lines of some stages."""
+        return [line for line in self.lines if line["stage"] in names]
+
+    def last(self, *names: str) -> JsonObject:
+        """The last line of some stages; empty where there is none."""
+        return next(iter(self.stages(*names)[::-1]), {})
+
+    @property
+    def pinned(self) -> JsonObject:
+        """The row and the spec as they were when the run last began; empty in a log of an earlier version."""
+        found: JsonObject = self.last("start").get("pinned", {})
+        return found
+
+    @property
+    def times(self) -> tuple[datetime, datetime]:
+        """When its first and its last line were written."""
+        moments = [datetime.fromisoformat(line["ts"]) for line in self.lines]
+        return moments[0], moments[-1]

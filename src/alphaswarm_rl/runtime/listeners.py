@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from alphaswarm_rl.core.claims import StaleClaim, UnknownClaim
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.run_listener import RunListener, StepListener
 from alphaswarm_rl.core.types import Batch, JsonObject
@@ -33,11 +34,19 @@ def open_listeners(run: Run) -> Iterator[tuple[RunListener, ...]]:
             listeners.append(listener)
         try:
             yield tuple(listeners)
-        finally:
-            facts = run.facts()
-            if facts.status != "running":
-                for listener in listeners:
-                    listener.on_end(facts)
+        except (StaleClaim, UnknownClaim):
+            raise  # the run goes on elsewhere, and ends there; or no row tells how it ended
+        except BaseException:
+            _report_end(run, listeners)
+            raise
+        _report_end(run, listeners)
+
+
+def _report_end(run: Run, listeners: Sequence[RunListener]) -> None:
+    facts = run.facts()
+    if facts.status != "running":
+        for listener in listeners:
+            listener.on_end(facts)
 
 
 def _enabled_listeners(run: Run) -> Iterator[RunListener]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from alphaswarm_rl.core.claims import StaleClaim, run_folder
 from alphaswarm_rl.core.errors import ModelError, OptionError
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore, load_checkpoint
-from alphaswarm_rl.inference.selection import trainer_of
+from alphaswarm_rl.inference.selection import saved_checkpoints, trainer_of
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.registry import ModelRegistry
@@ -17,6 +19,8 @@ from alphaswarm_rl.models.rows import ModelRow, ValidationRow
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.runtime import RLRuntime
 from alphaswarm_rl.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 _LIVE = ("pending", "running")
 
@@ -105,23 +109,37 @@ def delete_released(
     root = store.root.resolve()
     by_folder: dict[str, set[Path]] = {}
     for path in (model.path.resolve() for model in archived):
-        if path.parent.parent == root:
-            by_folder.setdefault(path.parent.name, set()).add(path)
+        folder = run_folder(path)
+        if folder.parent == root:
+            by_folder.setdefault(folder.name, set()).add(path)
     runs = {run.id: run for run in ledger.runs(limit=None, include_removed=True)} if by_folder else {}
     deleted: list[Path] = []
     for name, released in by_folder.items():
         registered = [model.path for model in registry.at(store.root / name)]
         run = runs.get(name)
         if run is not None and run.status not in _LIVE:
-            unaffected = [path for path in store.steps(name).values() if path.resolve() not in released]
-            held = [*unaffected, *registered, *_held_by_run(ledger, store, run)]
-            deleted += store.prune(name, keep_last=keep_last, held=held)
+            held = [*registered, *_held_by_run(ledger, store, run, keep_last=keep_last)]
+            deleted += _deleted_of_run(store, ledger, run, released, held)
         elif name.startswith(ADDED) and not registered:
             deleted += store.steps(name).values()
             store.remove(name)
     return deleted
 
 
-def _held_by_run(ledger: Ledger, store: CheckpointStore, run: RunRow) -> list[Path]:
+def _deleted_of_run(
+    store: CheckpointStore, ledger: Ledger, run: RunRow, released: Collection[Path], held: Sequence[Path]
+) -> list[Path]:
+    """Deletes released checkpoints of a run that nobody holds; returns which."""
+    gone = [path for path in store.unneeded(run.claim, held) if path.resolve() in released]
+    try:
+        store.prune(gone, refuse_stale=ledger.holding(run.claim).refuse_stale)
+    except StaleClaim:
+        _log.warning("run %s was resumed meanwhile: it deletes its checkpoints itself", run.id)
+    return [path for path in gone if not path.exists()]
+
+
+def _held_by_run(ledger: Ledger, store: CheckpointStore, run: RunRow, *, keep_last: int) -> list[Path]:
+    newest = [saved.path for saved in saved_checkpoints(ledger, run) if saved.path.is_dir()][:keep_last]
     standing = [other.checkpoint for other in ledger.standing_on(str(store.root / run.id))]
-    return [Path(path) for path in (run.checkpoint, run.best_checkpoint, *standing) if path is not None]
+    named = [Path(path) for path in (run.checkpoint, run.best_checkpoint, *standing) if path is not None]
+    return [*newest, *named]

@@ -13,10 +13,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from alphaswarm_rl.core.claims import Claim, StaleClaim, UnknownClaim
 from alphaswarm_rl.core.contracts import OpenStore
-from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.core.errors import AlphaSwarmError, LedgerBusy
 from alphaswarm_rl.core.run_listener import Event, RunFacts, RunListener
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.db.types import finite
 from alphaswarm_rl.inference.builder import Builder, builder_for
 from alphaswarm_rl.lake.tables import KINDS, identifier
 from alphaswarm_rl.ledger import Ledger, RunRow
@@ -76,17 +78,31 @@ class Run:
         self.setup = setup
         self.spec = setup.spec
         self.settings = setup.settings
-        self.ledger = ledger
+        self.ledger = ledger.holding(row.claim)
         self.row = row
         self.id = row.id
-        self.watcher = HaltWatcher(ledger, row.id, self.settings.ledger, checks=row.halt_checks)
+        played = [row.parent_run_id] if row.parent_run_id is not None and row.target != "train" else []
+        self.watcher = HaltWatcher(self.ledger, [row.id, *played], self.settings.ledger, checks=row.halt_checks)
         self.listeners: tuple[RunListener, ...] = ()
         file = self.settings.logs_path / f"{row.id}.jsonl"
         self.bus = EventBus(
             row.id,
             first_seq=ledger.next_seq(row.id),
-            sinks=[ledger_sink(ledger), file_sink(file), log_sink, *setup.sinks],
+            sinks=[
+                ledger_sink(self.ledger),
+                file_sink(file, self._pinned(), claim=row.claim.number),
+                log_sink,
+                *setup.sinks,
+            ],
         )
+
+    def _pinned(self) -> JsonObject:
+        return {"row": finite(self.row.as_dict()), "spec": self.spec.as_data()}
+
+    @property
+    def claim(self) -> Claim:
+        """The claim with which this process writes for it."""
+        return self.row.claim
 
     def facts(self) -> RunFacts:
         """What its row says now."""
@@ -122,6 +138,11 @@ class Run:
         if recorder.store is not None:
             self.setup.stores[self.id] = recorder.store
         return recorder
+
+    def wait_if_halted(self) -> None:
+        """Waits, where the run is halted, until the ledger can be told so: another process may keep it locked."""
+        if self.watcher.reason:
+            self.ledger.wait_for_lock()
 
     def finish(self, *, metrics: JsonObject, timesteps: int, in_sample: bool | None) -> None:
         """Ends the run: halted when a halt was requested, completed otherwise."""
@@ -169,14 +190,25 @@ def open_run(setup: RunSetup, ledger: Ledger, row: RunRow) -> Iterator[Run]:
 
 @contextmanager
 def _recording_errors(run: Run) -> Iterator[None]:
-    """Writes an error into the row and the events."""
+    """Writes an error into the row and the events; a process that lost the run or its row leaves them as they are."""
     try:
         yield
+    except (StaleClaim, UnknownClaim) as error:
+        error.add_note(run.id)
+        raise
     except KeyboardInterrupt:
         run.ledger.finish_run(run.id, "halted", halt_reason="interrupted at once", halt_checks=run.watcher.checks)
         run.emit("halted", reason="interrupted at once")
         raise
     except (Exception, SystemExit) as error:
+        if isinstance(error, LedgerBusy) and run.watcher.should_halt():
+            # The loop waited for the ledger until a halt came: the row says halted as soon as it can be written.
+            run.wait_if_halted()
+            halted = {"halt_reason": run.watcher.reason, "halt_checks": run.watcher.checks}
+            run.ledger.finish_run(run.id, "halted", **halted)
+            run.emit("halted", reason=run.watcher.reason)
+            error.add_note(run.id)
+            raise
         reason = f"{type(error).__name__}: {error}"
         run.ledger.finish_run(run.id, "failed", error=reason, halt_checks=run.watcher.checks)
         run.emit("error", error=reason, traceback=traceback.format_exc())

@@ -110,12 +110,16 @@ class RLRuntime:
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return train(self._setup, ledger, seed=seed)
 
-    def resume(self) -> RunResult:
-        """Continues an interrupted, halted or failed training run, in its own row, from its last checkpoint."""
+    def resume(self, *, step: int | None = None) -> RunResult:
+        """Continues an interrupted, halted or failed training run, in its own row.
+
+        Args:
+            step: Which of its checkpoints it goes on from; None takes the newest that is intact.
+        """
         if self._run is None:
             raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
-            return resume(self._setup, ledger, self._run.id)
+            return resume(self._setup, ledger, self._run.id, step=step)
 
     def evaluate(
         self,

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alphaswarm_rl.core.claims import StaleClaim
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.run_listener import Checkpoint, Episode, Evaluation
 from alphaswarm_rl.core.tracing import span
@@ -95,6 +96,7 @@ class TrainingSession:
 
     Attributes:
         checkpoint: The last checkpoint.
+        line: The checkpoints that the run stands on and the ledger names, kept or not, the oldest first.
         best: The checkpoint of the best model so far, by its validation.
         best_reward: Its mean reward in that validation.
     """
@@ -110,6 +112,7 @@ class TrainingSession:
         self.progress = ProgressBar(run.spec.training.total_timesteps) if run.setup.progress else None
         self.decided = recorder.decided
         self.checkpoint: Checkpoint | None = None
+        self.line: list[Checkpoint] = []
         self.best: Checkpoint | None = None
         self.best_reward: float | None = None
         training = run.spec.training
@@ -236,21 +239,41 @@ class TrainingSession:
                 spec=run.spec.as_data(),
                 seed=self.builder.seed,
                 policy=self._policy_plan,
+                claim=run.row.claim.number,
             )
-        self.flush_episodes()
-        run.update(
-            timesteps=self.learner.timesteps,
-            checkpoint=str(checkpoint.path),
-            checkpoint_sha256=checkpoint.sha256,
-            halt_checks=run.watcher.checks,
-        )
+        try:
+            self.flush_episodes()
+            run.update(
+                timesteps=self.learner.timesteps,
+                checkpoint=str(checkpoint.path),
+                checkpoint_sha256=checkpoint.sha256,
+                recording=self.recorder.report(),
+                halt_checks=run.watcher.checks,
+            )
+        except StaleClaim:  # and nothing else: where the ledger is not ours, nobody else has what is saved here
+            self.store.discard(checkpoint.path)
+            raise
+        self.line.append(checkpoint)
         for listener in run.listeners:
             listener.on_checkpoint(checkpoint)
-        pruned = self.store.prune(run.id, keep_last=run.settings.store.keep_last, held=self._held_checkpoints())
-        if pruned:
-            for listener in run.listeners:
-                listener.on_pruned(pruned)
+        self.prune()
         return checkpoint
+
+    def prune(self) -> None:
+        """Deletes checkpoints that nobody needs: all but the newest that the ledger names, and those that are held.
+
+        What a process left that lost the run before the ledger named it goes too, and takes nobody's place.
+        """
+        run = self.run
+        newest = [checkpoint.path for checkpoint in self.line[-run.settings.store.keep_last :]]
+        unneeded = self.store.unneeded(run.row.claim, [*newest, *self.held_checkpoints()])
+        if not unneeded:
+            return
+        run.ledger.refuse_stale()
+        # Models before files: whoever is killed in between leaves files, which the next one to prune deletes.
+        for listener in run.listeners:
+            listener.on_pruned(unneeded)
+        self.store.prune(unneeded, refuse_stale=run.ledger.refuse_stale)
 
     @cached_property
     def _policy_plan(self) -> JsonObject | None:
@@ -258,7 +281,8 @@ class TrainingSession:
         remembers = bool(getattr(self.learner, "remembers", False))
         return self.builder.policy_plan(self.env.env, self.run.spec.training.window, remembers=remembers).to_json()
 
-    def _held_checkpoints(self) -> list[Path]:
+    def held_checkpoints(self) -> list[Path]:
+        """Checkpoints that somebody needs: other runs, models, and this run as its best."""
         folder = self.store.root / self.run.id
         held = [Path(row.checkpoint or "") for row in self.run.ledger.standing_on(str(folder))]
         held += [path for listener in self.run.listeners for path in listener.held_checkpoints(folder)]

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from pathlib import Path
+from dataclasses import dataclass
 
-from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.errors import CheckpointError, RunError
+from alphaswarm_rl.core.run_listener import EvaluationMetrics, Resumption
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.inference.builder import Builder, training_windows
-from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint, load_checkpoint
-from alphaswarm_rl.inference.selection import recorded_sha256
-from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.inference.checkpoints import Checkpoint, LoadedCheckpoint, first_intact, load_checkpoint
+from alphaswarm_rl.inference.selection import is_reported, saved_checkpoints
+from alphaswarm_rl.ledger import EvaluationRow, Ledger, RunRow
+from alphaswarm_rl.ledger.runs import RESUMABLE, not_resumable
 from alphaswarm_rl.recording.episodes import EpisodeTracker
+from alphaswarm_rl.recording.run_recorder import refuse_split
 from alphaswarm_rl.recording.table_refs import refuse_other_tables
 from alphaswarm_rl.runtime import start
+from alphaswarm_rl.runtime.claims import newest_claim
 from alphaswarm_rl.runtime.evaluate import result_metrics
 from alphaswarm_rl.runtime.fingerprints import machine_drift
 from alphaswarm_rl.runtime.listeners import report_steps
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.run import RunSetup, open_run
 from alphaswarm_rl.runtime.session import PhaseEnvs, TrainingSession
+
+_log = logging.getLogger(__name__)
 
 
 def train(setup: RunSetup, ledger: Ledger, *, seed: int | str | None) -> RunResult:
@@ -38,20 +47,78 @@ def train(setup: RunSetup, ledger: Ledger, *, seed: int | str | None) -> RunResu
     return _run(setup, ledger, row, builder=builder)
 
 
-def resume(setup: RunSetup, ledger: Ledger, run_id: str) -> RunResult:
-    """Claims a stopped run and continues it from its last checkpoint."""
+def resume(setup: RunSetup, ledger: Ledger, run_id: str, *, step: int | None = None) -> RunResult:
+    """Claims a stopped run and continues it from its newest intact checkpoint, or from that of a step."""
     ledger.refuse_if_halted(run_id)
     stopped = ledger.run(run_id)
     if stopped.target != "train":
         raise RunError(f"run {stopped.id}", f"it is a run of {stopped.target!r}", "Only training runs are resumed.")
-    if stopped.checkpoint is None and stopped.status != "running":
+    if stopped.status not in RESUMABLE or stopped.removed_at is not None:
+        raise not_resumable(stopped)
+    if stopped.checkpoint is None:
         raise RunError(f"run {stopped.id}", "it has no checkpoint to go on from", "Train the spec again: rl train.")
     refuse_other_tables(setup.settings, ledger, stopped)
-    return _run(setup, ledger, ledger.claim_for_resume(stopped.id), stopped=stopped)
+    goes_on = _Continuation.choose(ledger, stopped, step)
+    refuse_split(setup.spec, setup.settings, ledger, stopped, goes_on.loaded.checkpoint.timesteps)
+    left = newest_claim(setup.settings, stopped.id, in_tables=stopped.recording.get("store") == "iceberg")
+    # What is refused until here leaves the run as it was; what was chosen by a row that changed meanwhile is refused.
+    claimed = ledger.claim_for_resume(stopped.id, at_least=left + 1, seen=stopped)
+    return _run(setup, ledger, claimed, goes_on=goes_on)
+
+
+@dataclass(frozen=True)
+class _Continuation:
+    """Where a stopped run goes on.
+
+    Attributes:
+        stopped: Its row as it was.
+        loaded: The checkpoint.
+        line: The checkpoints that the run stands on, kept or not, the oldest first; it is the last of them.
+        notices: What is wrong with later ones.
+    """
+
+    stopped: RunRow
+    loaded: LoadedCheckpoint
+    line: tuple[Checkpoint, ...]
+    notices: tuple[str, ...] = ()
+
+    @classmethod
+    def choose(cls, ledger: Ledger, stopped: RunRow, step: int | None) -> _Continuation:
+        """The newest intact checkpoint, or the one of a step, which must be intact."""
+        newest_first = last, *earlier = saved_checkpoints(ledger, stopped)
+        kept = [saved for saved in (last, *earlier) if saved.path.is_dir()]
+        if step is not None:
+            chosen = next((saved for saved in kept if saved.timesteps == step), None)
+            if chosen is None:
+                what = f"checkpoint at step {step} of run {stopped.id}"
+                steps = ", ".join(str(saved.timesteps) for saved in reversed(kept)) or "none"
+                raise RunError(what, "it is not kept", f"Kept: {steps}.")
+            loaded = load_checkpoint(chosen.path, expected_sha256=chosen.sha256)
+            return cls(stopped, loaded, _line_until(step, newest_first))
+        # Earlier ones that are not there were pruned; the last one should be.
+        candidates = [last, *(saved for saved in earlier if saved in kept)]
+        intact, damaged = first_intact((saved.path, saved.sha256) for saved in candidates)
+        if intact is None:
+            why = f"none of its {len(damaged)} checkpoints is intact; the last: {damaged[0].why}"
+            raise CheckpointError(f"run {stopped.id}", why, "Put one back from a copy, or train again: rl train.")
+        done = intact.checkpoint.timesteps
+        notices = tuple(f"{error.what}: {error.why}; the run goes on from step {done}" for error in damaged)
+        for notice in notices:
+            _log.warning("run %s: %s", stopped.id, notice)
+        return cls(stopped, intact, _line_until(done, newest_first), notices)
+
+
+def _line_until(step: int, newest_first: Sequence[Checkpoint]) -> tuple[Checkpoint, ...]:
+    return tuple(saved for saved in reversed(newest_first) if saved.timesteps <= step)
 
 
 def _run(
-    setup: RunSetup, ledger: Ledger, row: RunRow, *, builder: Builder | None = None, stopped: RunRow | None = None
+    setup: RunSetup,
+    ledger: Ledger,
+    row: RunRow,
+    *,
+    builder: Builder | None = None,
+    goes_on: _Continuation | None = None,
 ) -> RunResult:
     training, evaluation = setup.spec.training, setup.spec.evaluation
     windows = {"training": training.window}
@@ -61,46 +128,92 @@ def _run(
         windows["evaluation"] = evaluation.window
     with open_run(setup, ledger, row) as run, ExitStack() as opened:
         builder = start.load_data(run, builder, windows, seen=training_windows(training))
-        loaded = None
-        if stopped is not None:
-            assert stopped.checkpoint is not None
-            loaded = load_checkpoint(Path(stopped.checkpoint), expected_sha256=stopped.checkpoint_sha256)
-            builder.restore_data(loaded.states)
+        resumed: JsonObject = {}
+        if goes_on is not None:
+            builder.restore_data(goes_on.loaded.states)
+            resumed = {"resumed_at": goes_on.loaded.checkpoint.timesteps}
         envs = PhaseEnvs.build(builder, run, opened)
         start.report_env(run, envs.train)
         learner = builder.build_learner(envs.train, training=True)
-        start.report_agent(run, builder, envs.train, resume=learner.resume)
+        start.report_agent(run, builder, envs.train, resume=learner.resume, **resumed)
         recorder = opened.enter_context(run.open_recorder())
         session = TrainingSession(run, builder, learner, envs, recorder)
-        if stopped is None or loaded is None:
+        if goes_on is None:
             builder.fit_preprocessing(envs.train.env)
         else:
-            _restore(session, stopped, loaded)
+            _restore(session, goes_on)
         _train(session)
     return RunResult.of(ledger.run(row.id))
 
 
-def _restore(session: TrainingSession, stopped: RunRow, loaded: LoadedCheckpoint) -> None:
+def _restore(session: TrainingSession, goes_on: _Continuation) -> None:
     """Puts a session back to where a stopped run was saved; what came after that is forgotten everywhere."""
-    run, done = session.run, loaded.checkpoint.timesteps
-    how = session.restore(loaded)
-    # What was judged after the last checkpoint of all is judged again.
-    judged_too = done >= run.spec.training.total_timesteps
+    stopped, checkpoint = goes_on.stopped, goes_on.loaded.checkpoint
+    run, done = session.run, checkpoint.timesteps
+    session.recorder.refuse_split(done)
+    how = session.restore(goes_on.loaded)
+    session.line = list(goes_on.line)
+    # What was judged after the last checkpoint of all is judged again. So is what was judged with one that nobody
+    # reported: its process died, and models may not know of it.
+    reported = is_reported(run.ledger, run.row, checkpoint)
+    judged_too = done >= run.spec.training.total_timesteps or not reported
     run.ledger.drop_beyond(run.id, done, judged_too=judged_too)
     session.recorder.drop_after(done)
-    if stopped.best_checkpoint is not None and stopped.best_reward is not None:
-        path = Path(stopped.best_checkpoint)
-        best = load_checkpoint(path, expected_sha256=recorded_sha256(run.ledger, stopped, path)).checkpoint
-        if best.timesteps <= done:
-            session.best, session.best_reward = best, stopped.best_reward
+    evaluations = run.ledger.evaluations(run.id)
+    kept = [EvaluationMetrics.of(row) for row in evaluations]
+    for listener in run.listeners:
+        listener.on_resumed(Resumption(done, judged_too, kept))
+    notices = [*goes_on.notices, *_restore_best(session, evaluations, stopped.best_checkpoint)]
     fresh = " (episodes start fresh)" if how == "approximate" else ""
     notices = [
         *run.ledger.run(run.id).notices,
+        *notices,
         f"resumed at step {done} from {stopped.status}; resume: {how}{fresh}",
         *machine_drift(stopped, run.spec),
     ]
-    run.update(resume=how, timesteps=done, notices=notices)
+    run.update(
+        resume=how,
+        timesteps=done,
+        notices=notices,
+        # The row may name a later one.
+        checkpoint=str(checkpoint.path),
+        checkpoint_sha256=checkpoint.sha256,
+        best_checkpoint=None if session.best is None else str(session.best.path),
+        best_reward=session.best_reward,
+    )
+    if not reported:
+        session.report_checkpoint(checkpoint)
+    session.prune()
     session.catch_up()
+
+
+def _restore_best(session: TrainingSession, evaluations: Sequence[EvaluationRow], named: str | None) -> list[str]:
+    """Puts the best model so far back, as the validations that count tell; says which of them are damaged.
+
+    The row alone does not tell: a process may have died between a validation and what it meant for the best model.
+
+    Args:
+        session: The training.
+        evaluations: Those that count.
+        named: The best checkpoint that the row names: it should be there. Others may have been pruned.
+    """
+    line = {saved.timesteps: saved for saved in session.line if str(saved.path) == named or saved.path.is_dir()}
+    judged = [
+        (row.mean_reward, line[row.timesteps])
+        for row in evaluations
+        if row.phase == "validation" and row.mean_reward is not None and row.timesteps in line
+    ]
+    notices = []
+    # Of equal ones the first is the best.
+    for reward, saved in sorted(judged, key=lambda pair: (-pair[0], pair[1].timesteps)):
+        try:
+            session.best = load_checkpoint(saved.path, expected_sha256=saved.sha256).checkpoint
+        except CheckpointError as error:
+            notices.append(f"{error.what}: {error.why}; the best model is sought anew")
+        else:
+            session.best_reward = reward
+            break
+    return notices
 
 
 def _train(session: TrainingSession) -> None:
@@ -117,10 +230,12 @@ def _train(session: TrainingSession) -> None:
         assert isinstance(env, EpisodeTracker)  # on a device trainings stop between rollouts
         recorder.abandon()
         env.return_to_mark()
+    run.wait_if_halted()
     last = session.save()
     if not run.watcher.reason:
         session.validate_last()
     evaluation = None if run.watcher.reason else session.evaluate()
+    run.wait_if_halted()
     recorder.finish(compact=not run.watcher.reason)
     metrics = result_metrics(run, evaluation)
     if session.best_reward is not None:

@@ -14,7 +14,7 @@ from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import RLComponent
 from alphaswarm_rl.core.errors import AlphaSwarmError, SpecError
 from alphaswarm_rl.core.hashing import canonical_fields, canonical_json, plain_fields, sha256_text
-from alphaswarm_rl.core.model import FrozenModel, explain
+from alphaswarm_rl.core.model import FrozenModel, PlainText, explain
 from alphaswarm_rl.core.presets import load_preset
 from alphaswarm_rl.core.refs import ComponentRef, walk_refs
 from alphaswarm_rl.core.slots import PARTS
@@ -91,7 +91,7 @@ def _store(value: object) -> Any:
 class RLExperimentSpec(FrozenModel):
     """One experiment. Equal content means an equal hash; any other content means another."""
 
-    name: str = Field(min_length=1, max_length=240, description="What it is called.")
+    name: PlainText = Field(min_length=1, max_length=240, description="What it is called.")
     slug: str = Field(
         "",
         max_length=_LONGEST_SLUG,

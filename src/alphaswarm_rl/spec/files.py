@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, SpecError, nearest
+from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.presets import load_preset, preset_names
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
 
@@ -22,8 +23,8 @@ class LoadedSpecs:
 
 def load_spec(reference: str | Path) -> RLExperimentSpec:
     """The spec of a YAML file or, where no such file is, of the preset of that name."""
-    path = Path(reference)
-    if path.is_file() or path.suffix in {".yaml", ".yml"} or path.parent != Path():
+    path = _path(reference)
+    if path.suffix in {".yaml", ".yml"} or path.parent != Path() or path.is_file():
         return RLExperimentSpec.from_yaml_path(path)
     names = preset_names(_PRESETS)
     if str(reference) in names:
@@ -33,12 +34,20 @@ def load_spec(reference: str | Path) -> RLExperimentSpec:
     )
 
 
+def is_folder(reference: str | Path) -> bool:
+    """Whether a reference is a folder that may hold specs."""
+    try:
+        return _path(reference).is_dir()
+    except OSError:  # whoever reads it will say why it cannot be looked at
+        return False
+
+
 def load_specs_from_dir(folder: str | Path) -> LoadedSpecs:
     """Every `*.yaml` and `*.yml` below a folder; a broken file is reported by name and hides no other.
 
     What is hidden, such as the home folder `.alphaswarm`, is passed over.
     """
-    root = Path(folder)
+    root = _path(folder)
     if not root.is_dir():
         raise SpecError(f"folder {str(root)!r}", "it does not exist", "Check the path.")
     specs: dict[Path, RLExperimentSpec] = {}
@@ -51,3 +60,10 @@ def load_specs_from_dir(folder: str | Path) -> LoadedSpecs:
         except AlphaSwarmError as error:
             broken[path] = error
     return LoadedSpecs(specs, broken)
+
+
+def _path(reference: str | Path) -> Path:
+    try:
+        return checked_path(reference)
+    except ValueError as error:
+        raise SpecError(f"spec {str(reference)!r:.200}", str(error), "Check the path.") from error

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from alphaswarm_rl.core.model import FrozenModel
+from alphaswarm_rl.core.model import FrozenModel, PlainText
 from alphaswarm_rl.core.seeding import LARGEST_SEED
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
@@ -38,7 +38,7 @@ def _symbol(text: str) -> str:
 
 
 #: `TICKER.VENUE`; a bare ticker trades on NASDAQ.
-Symbol = Annotated[str, AfterValidator(_symbol)]
+Symbol = Annotated[PlainText, AfterValidator(_symbol)]
 
 
 class UniverseSpec(FrozenModel):
@@ -173,6 +173,6 @@ class TrajectoryStoreSpec(FrozenModel):
 class MlflowSpec(FrozenModel):
     """How a run appears in MLflow."""
 
-    experiment: str | None = Field(None, description="Experiment name.")
-    register_model_as: str | None = Field(None, description="Name under which the model is registered.")
-    tags: dict[str, str] = Field(default_factory=dict, description="Tags of the run.")
+    experiment: PlainText | None = Field(None, description="Experiment name.")
+    register_model_as: PlainText | None = Field(None, description="Name under which the model is registered.")
+    tags: dict[PlainText, PlainText] = Field(default_factory=dict, description="Tags of the run.")

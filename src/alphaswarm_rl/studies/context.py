@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Unpack
 
+from alphaswarm_rl.core.claims import StaleClaim
 from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
 from alphaswarm_rl.core.study_context import PlayArguments, StopRule, StudyRun, TrainArguments
 from alphaswarm_rl.core.types import JsonMapping
@@ -122,6 +123,8 @@ class RuntimeContext:
     def _run(self, verb: Callable[[], RunResult]) -> StudyRun:
         try:
             return self.run(verb().run_id)
+        except StaleClaim:  # what the run comes to is another process's to say
+            raise
         except AlphaSwarmError as error:
             # The runtime notes the id of the run that failed; without one the request was refused.
             notes = getattr(error, "__notes__", ())

@@ -1,8 +1,10 @@
 """Delivery: operations go from a run's journal to its tracker in order, and a state file says how far.
 
-The journal is a file with one operation per line (`begin`, `params`, `tags`, `metrics`, `artefact`, `model`, `end`).
-The state beside it holds the offset in bytes up to which the tracker has them. `Delivery.once` sends what lies behind
-the offset and moves it; `follow` calls it at intervals while the run goes on. Three things may stand in the way:
+The journal is a file with one operation per line (`begin`, `params`, `tags`, `metrics`, `artefact`, `model`, `end`; and
+for the journal's own use `episodes` and `drop`). The state beside it holds the offset in bytes up to which the tracker
+has them. `Delivery.once` sends what lies behind the offset and moves it; `follow` calls it at intervals while the run
+goes on. Points that a resumed run dropped are not sent, and those that were sent already are taken back
+(`Tracker.drop`). Three things may stand in the way:
 
 - the tracker fails: the offset stays, the reason is the state's `problem`, and the next call tries again;
 - it refuses one operation for good (`Unacceptable`): that one is noted in `set_aside`, and the others go on;
@@ -15,6 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +33,8 @@ from alphaswarm_rl.tracking.journal import (
     turn,
     write_state,
 )
-from alphaswarm_rl.tracking.tracker import Artefact, Tracker, Unacceptable
+from alphaswarm_rl.tracking.points import dropped
+from alphaswarm_rl.tracking.tracker import Artefact, Outdated, Tracker, Unacceptable
 
 _log = logging.getLogger(__name__)
 
@@ -87,16 +91,27 @@ class Delivery:
         return state.problem is None
 
     def _deliver(self, state: State) -> State:
+        is_new = self._tracker is None
         tracker = self._opened()
         if tracker.whole or not tracker.knows:
             state = replace(state, offset=0, set_aside=[])
             tracker.knows = True
+        try:
+            return self._send_waiting(tracker, state, is_new=is_new)
+        except Outdated:
+            _log.info("run %s: its tracker gets it anew, without the points that a resume dropped", self.run_id)
+            state = replace(state, offset=0, set_aside=[])
+            write_state(self._folder, self.run_id, state)
+            return self._send_waiting(tracker, state, is_new=False)
+
+    def _send_waiting(self, tracker: Tracker, state: State, *, is_new: bool) -> State:
         waiting = list(operations(self._path, state.offset))
-        # An artefact that another one replaces later need not be sent, and may be gone.
-        last = {operation.data["name"]: operation.number for operation, _ in waiting if operation.kind == "artefact"}
+        if is_new or any(operation.kind == "drop" for operation, _ in waiting):
+            self._take_back(tracker, state.offset)
+        passed_over = _passed_over([operation for operation, _ in waiting])
         for count, (operation, end) in enumerate(waiting, 1):
             try:
-                if operation.kind != "artefact" or last[operation.data["name"]] == operation.number:
+                if operation.number not in passed_over:
                     tracker_run = _send(tracker, operation)
                     state = state if tracker_run is None else replace(state, tracker_run=tracker_run)
             except Unacceptable as error:
@@ -111,6 +126,16 @@ class Delivery:
         else:
             state = _flushed(tracker, state)
         return state
+
+    def _take_back(self, tracker: Tracker, offset: int) -> None:
+        """Has the tracker take back what it was told and a resume dropped since."""
+        points = [
+            (operation, end) for operation, end in operations(self._path) if operation.kind in ("metrics", "drop")
+        ]
+        gone = dropped(operation for operation, _ in points)
+        if gone:
+            kept = [operation for operation, end in points if end <= offset and operation.number not in gone]
+            tracker.drop([operation for operation, _ in points if operation.number in gone], kept)
 
     def _opened(self) -> Tracker:
         if self._tracker is not None:
@@ -182,6 +207,14 @@ def open_tracker(destination: Destination, root: Path, run_id: str) -> Tracker:
     return LocalTracker(root, destination.experiment, run_id)
 
 
+def _passed_over(waiting: Sequence[Operation]) -> set[int]:
+    """The numbers of what need not be sent: dropped points, and artefacts that later ones replace and may be gone."""
+    artefacts = [operation for operation in waiting if operation.kind == "artefact"]
+    last = {operation.data["name"]: operation.number for operation in artefacts}
+    replaced = {operation.number for operation in artefacts if last[operation.data["name"]] != operation.number}
+    return dropped(waiting) | replaced
+
+
 def _send(tracker: Tracker, operation: Operation) -> str | None:
     data = operation.data
     match operation.kind:
@@ -202,6 +235,8 @@ def _send(tracker: Tracker, operation: Operation) -> str | None:
             tracker.model(data["name"], data["artefact"], data["tags"])
         case "end":
             tracker.end(data["status"], operation.time)
+        case "episodes" | "drop":
+            pass  # what they are for is done before anything is sent
         case kind:
             why = "a line that cannot be read" if kind == UNREADABLE else f"nobody knows operations {kind!r}"
             raise Unacceptable(why)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from alphaswarm_rl.core.control_characters import refuse_control_characters
 from alphaswarm_rl.core.errors import MissingExtra, TrackingError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.db.redaction import MASK, redact
@@ -88,6 +89,7 @@ def resolve_destination(settings: Settings, *, experiment: str | None, environ: 
         of_vendor = None if "experiment_name" in given else _vendor_value(settings, "experiment", environ)
         name = of_vendor or store.experiment_name
     _refuse_experiment(backend, name)
+    refuse_control_characters("the name of the run", _given_run_name(settings, environ) or "", TrackingError)
     uri: str | None = store.tracking_uri
     if "tracking_uri" not in given:
         uri = _vendor_value(settings, "uri", environ) or (store.tracking_uri if backend == "mlflow" else None)
@@ -137,13 +139,17 @@ def refuse_other(settings: Settings, stored: Destination, requested: Destination
 
 def run_name(settings: Settings, algorithm: str, began: datetime, environ: Mapping[str, str]) -> str:
     """What the run is called at its tracker."""
-    foreign = _vendor_value(settings, "run_name", environ)
-    return settings.store.run_name or foreign or f"{algorithm}-{began.astimezone(UTC):%Y%m%d-%H%M%S}"
+    return _given_run_name(settings, environ) or f"{algorithm}-{began.astimezone(UTC):%Y%m%d-%H%M%S}"
+
+
+def _given_run_name(settings: Settings, environ: Mapping[str, str]) -> str | None:
+    return settings.store.run_name or _vendor_value(settings, "run_name", environ)
 
 
 def refuse_model_name(name: str) -> None:
     """Refuses what no tracker can register a model under."""
-    if not name.strip() or not name.isprintable() or set(name) & set("/:%'\""):
+    refuse_control_characters("mlflow.register_model_as", name, TrackingError)
+    if not name.strip() or set(name) & set("/:%'\""):
         raise TrackingError(
             f"mlflow.register_model_as {name!r}",
             "a model has a name without / : % and quotes",
@@ -153,7 +159,8 @@ def refuse_model_name(name: str) -> None:
 
 def _refuse_experiment(backend: str, name: str) -> None:
     what = f"the experiment {name!r}"
-    if not name.strip() or not name.isprintable():
+    refuse_control_characters("the name of the experiment", name, TrackingError)
+    if not name.strip():
         raise TrackingError(what, "it is no name", "Name it by --experiment-name or in the spec: mlflow.experiment.")
     if backend == "wandb" and (len(name) > _LONGEST_NAME or _NOT_IN_PROJECTS & set(name)):
         why = f"W&B takes names of at most {_LONGEST_NAME} characters without / \\ # ? % : for a project"

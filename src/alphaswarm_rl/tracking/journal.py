@@ -16,9 +16,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
+
+from alphaswarm_rl.core.claims import Claim
+from alphaswarm_rl.core.files import replace_whole
 
 #: Seconds to wait while another process delivers the same journal.
 TURN_S = 30.0
@@ -33,7 +36,7 @@ class Operation:
 
     Attributes:
         number: Its number in the journal, from 1 without gaps.
-        kind: begin, params, tags, metrics, artefact, model or end.
+        kind: begin, params, tags, metrics, episodes, drop, artefact, model or end.
         time: When it was said, in milliseconds since 1970.
         data: What is said.
     """
@@ -66,15 +69,18 @@ class State:
 class Journal:
     """Appends to the journal of one run. A disk that refuses is no failure: what it did not take is tried again.
 
-    One appends at a time, from `open` to `close`: a second one would give the same numbers again.
+    One appends at a time, from `open` to `close`: a second one would give the same numbers again. Each `begin` has the
+    claim of its process, and who finds a later one than its own does not append.
 
     Args:
         folder: Folder of the journals.
         run_id: The run.
+        claim: The claim of the process that appends; None for one that tells the end of a run whose process is dead.
     """
 
-    def __init__(self, folder: Path, run_id: str) -> None:
+    def __init__(self, folder: Path, run_id: str, claim: Claim | None = None) -> None:
         self.path = journal_path(folder, run_id)
+        self._claim = claim
         #: Why the disk refused the last time; None where all is written.
         self.problem: str | None = None
         self._waiting: list[tuple[str, int, dict[str, object]]] = []
@@ -102,17 +108,37 @@ class Journal:
             self.problem = None
 
     def open(self) -> int:
-        """The file, for us alone; raises BlockingIOError while somebody else appends to it."""
+        """The file, for us alone.
+
+        Raises:
+            BlockingIOError: Somebody else appends to it.
+            StaleClaim: A process with a later claim has appended to it.
+        """
         if self._descriptor is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 self._last = _begin_appending(descriptor, self.path)
+                self._refuse_stale()
             except BaseException:
                 os.close(descriptor)
                 raise
             self._descriptor = descriptor
         return self._descriptor
+
+    def _refuse_stale(self) -> None:
+        if self._claim is None:
+            return
+        newest = max((operation.data.get("claim", 1) for operation, _ in operations(self.path)), default=1)
+        if newest > self._claim.number:
+            raise self._claim.stale(newest)
+
+    def take_over(self) -> None:
+        """Opens it even while another process holds it, whose run is ours now: what that one says goes nowhere."""
+        try:
+            self.open()
+        except BlockingIOError:
+            replace_whole(self.path, self.path.read_bytes(), mode=0o600)
 
     def close(self) -> None:
         """Has the disk keep it, and gives the file back."""
@@ -177,29 +203,25 @@ def _parsed(line: bytes) -> Operation:
         return Operation(0, UNREADABLE, 0, {})
 
 
-def is_ended(path: Path) -> bool:
-    """Whether the last thing that a journal says is the end."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return False
-    return bool(lines) and _parsed(lines[-1]).kind == "end"
-
-
 def read_state(folder: Path, run_id: str) -> State:
     """How far a journal is delivered; a state that cannot be read means: begin again, which does no harm."""
     try:
-        return State(**json.loads((folder / f"{run_id}.state.json").read_text()))
+        state = State(**json.loads((folder / f"{run_id}.state.json").read_text()))
+        return state if _is_between_lines(journal_path(folder, run_id), state.offset) else replace(state, offset=0)
     except (OSError, ValueError, TypeError):
         return State()
 
 
+def _is_between_lines(path: Path, offset: int) -> bool:
+    """Whether a line ends there: not in a journal whose last lines the disk lost, and others came in their place."""
+    with path.open("rb") as file:
+        file.seek(max(offset - 1, 0))
+        return offset == 0 or file.read(1) == b"\n"
+
+
 def write_state(folder: Path, run_id: str, state: State) -> None:
     """Says how far a journal is delivered; only for whoever has the turn."""
-    path = folder / f"{run_id}.state.json"
-    other = path.with_name(f".{path.name}.{os.getpid()}")
-    other.write_text(json.dumps(asdict(state)))
-    other.replace(path)
+    replace_whole(folder / f"{run_id}.state.json", json.dumps(asdict(state)).encode())
 
 
 @contextmanager

@@ -1,22 +1,29 @@
 """The tracking listener: what a tracker shall know of a run goes to the run's journal, and a courier delivers it.
 
-A journal begins with the run's name and destination, its tags, its params and its spec; then come metrics by step, and
-at the end the final tags, checkpoints, the registered model and the status. A tracker that is down or slow is no
-trouble of the run: what it does not have waits in the journal.
+A journal begins with the run's name and destination, its tags, its params and its spec; then come metrics by step and
+the episodes between them, and at the end (`tracking.run_end`) the final tags, checkpoints, the registered model and the
+status. A run that is resumed drops the points beyond its checkpoint (`tracking.points`). A tracker that is down or slow
+is no trouble of the run: what it does not have waits in the journal.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import TrackingError
-from alphaswarm_rl.core.hashing import canonical_json
-from alphaswarm_rl.core.run_listener import Episode, Event, PolicyEvaluation, RunFacts, RunHandle, RunListener
+from alphaswarm_rl.core.run_listener import (
+    Episode,
+    Event,
+    PolicyEvaluation,
+    Resumption,
+    RunFacts,
+    RunHandle,
+    RunListener,
+)
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -29,14 +36,15 @@ from alphaswarm_rl.tracking.destination import (
     resolve_destination,
     run_name,
 )
-from alphaswarm_rl.tracking.journal import Journal, read_state
-from alphaswarm_rl.tracking.tracker import manifest_sha256
+from alphaswarm_rl.tracking.journal import Journal, operations, read_state
+from alphaswarm_rl.tracking.points import RATE, EpisodeSums, finite, missing_evaluations, pending_episodes, prefixed
+from alphaswarm_rl.tracking.run_end import append_end, text, texts
 from alphaswarm_rl.tracking.waiting import Standing, standing
 
 _log = logging.getLogger(__name__)
 
-#: Names of the artefacts.
-SPEC, LAST, BEST = "spec.yaml", "checkpoints/last", "checkpoints/best"
+#: Name of the artefact.
+SPEC = "spec.yaml"
 #: Tags that a run sets itself, at its beginning and at its end.
 _RESERVED_TAGS = frozenset(
     {"rl_run_id", "spec_hash", "exec_hash", "parent_run_id", "target", "seed", "spec", "device"}
@@ -46,8 +54,6 @@ _RESERVED_TAGS = frozenset(
 _NOTICE = "tracking: "
 #: Seconds between two looks at the state of the delivery.
 _CHECK_INTERVAL_S = 2.0
-#: Characters of an error that a tag holds.
-_LONGEST_ERROR = 2000
 
 
 def journal_folder(settings: Settings) -> Path:
@@ -85,8 +91,7 @@ class TrackingListener(RunListener):
         self._delivery_seconds = settings.store.delivery_seconds
         self._register_as = spec.mlflow.register_model_as
         self._folder = journal_folder(settings)
-        self._rewards: list[float] = []
-        self._lengths: list[int] = []
+        self._episodes = EpisodeSums()
         self._checked_at = time.monotonic()
         self._warned = False
         destination = destination_for(spec, settings)
@@ -96,10 +101,13 @@ class TrackingListener(RunListener):
         self._uri = destination.uri
         self._backend = (stored or destination).backend
         self._tracker_run = facts.mlflow_run_id
-        self._journal = Journal(self._folder, facts.id)
+        self._journal = Journal(self._folder, facts.id, run.claim)
+        if run.claim.number > 1:
+            self._take_over_journal()
         algorithm = "none" if spec.agent is None else spec.agent.name
         name = run_name(settings, algorithm, facts.created_at, os.environ)
-        self._journal.append("begin", name=name, destination=(stored or destination).as_data())
+        where = (stored or destination).as_data()
+        self._journal.append("begin", name=name, destination=where, claim=run.claim.number)
         self._journal.append("tags", tags=_tags_of(facts, spec))
         if spec.mlflow.tags:
             # Apart: should the tracker refuse one of them, it has ours all the same.
@@ -113,41 +121,42 @@ class TrackingListener(RunListener):
         if event.stage == "train.step":
             payload = event.payload
             values = {
-                **self._take_episode_means(),
+                **self._episodes.means,
                 "episode/finished": payload["episodes"],
                 "episode/reward_last_100": payload["mean_reward"],
-                "steps_per_second": payload["steps_per_second"],
+                RATE: payload["steps_per_second"],
                 **payload["metrics"],
             }
+            self._episodes = EpisodeSums()
             self._append_metrics(payload["timesteps"], values)
         self._check_delivery()
 
+    def on_resumed(self, resumption: Resumption) -> None:
+        """Drops the points beyond the checkpoint, and says what the process before could not say any more."""
+        done = resumption.timesteps
+        self._journal.append("drop", step=done, evaluated_too=resumption.evaluated_too)
+        history = [operation for operation, _ in operations(self._journal.path)]
+        self._episodes = pending_episodes(history)
+        for lacking in missing_evaluations(history, resumption.evaluations):
+            self._append_metrics(lacking.timesteps, prefixed(lacking.phase, lacking.metrics))
+
     def on_episodes(self, episodes: Sequence[Episode]) -> None:
-        """Their means are written at the next log interval."""
-        self._rewards += [episode.reward for episode in episodes]
-        self._lengths += [episode.length for episode in episodes]
+        """Their means are a point at the next log interval; a process that resumes the run before that needs them."""
+        sums = EpisodeSums(
+            sum(episode.count for episode in episodes),
+            sum(episode.reward * episode.count for episode in episodes),
+            sum(episode.length * episode.count for episode in episodes),
+        )
+        self._episodes += sums
+        self._journal.append("episodes", step=episodes[-1].timesteps, **sums.as_data())
 
     def on_evaluation(self, evaluated: PolicyEvaluation) -> None:
         """Metrics of an evaluation, by phase."""
-        self._append_metrics(evaluated.timesteps, _prefixed(evaluated.phase, evaluated.evaluation.metrics))
+        self._append_metrics(evaluated.timesteps, prefixed(evaluated.phase, evaluated.evaluation.metrics))
 
     def on_end(self, run: RunFacts) -> None:
-        """Final tags, checkpoints, model and status; then waits for the courier, but not for long."""
-        final_metrics = _prefixed("final", run.result_summary or {})
-        self._append_metrics(run.timesteps, {**self._take_episode_means(), **final_metrics})
-        # A tag cannot be taken back: what an earlier end left is made empty.
-        blank = "" if run.resumed else None
-        tags = {
-            "status": run.status,
-            "error": blank if run.error is None else run.error[:_LONGEST_ERROR],
-            "halt_reason": blank if run.halt_reason is None else run.halt_reason,
-            "in_sample": run.in_sample,
-            "checkpoint_sha256": run.checkpoint_sha256,
-        }
-        self._journal.append("tags", tags=_texts(tags))
-        if run.target == "train":
-            self._append_checkpoints(run)
-        self._journal.append("end", status=run.status)
+        """Final metrics, tags, checkpoints, model and status; then waits for the courier, but not for long."""
+        append_end(self._journal, run, self._episodes, register_as=self._register_as)
         self._finish_courier(self._delivery_seconds)
         found = standing(self._folder, run.id)
         current = self._run.facts()
@@ -167,6 +176,13 @@ class TrackingListener(RunListener):
         except OSError as error:
             _log.warning("run %s: its journal may not be on disk: %s", self._run_id, error)
 
+    def _take_over_journal(self) -> None:
+        try:
+            self._journal.take_over()
+        except OSError as error:
+            # Every record tries again to open it.
+            _log.warning("run %s: its journal cannot be taken over for now: %s", self._run_id, error)
+
     def _start_courier(self) -> Courier | None:
         try:
             return courier_of(self._folder, self._run_id, self._uri)
@@ -184,32 +200,9 @@ class TrackingListener(RunListener):
                 _log.warning("run %s: nothing more is delivered to its tracker: %s", self._run_id, error)
 
     def _append_metrics(self, step: int, values: Mapping[str, object]) -> None:
-        numbers = {
-            name: float(value)
-            for name, value in values.items()
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        }
+        numbers = finite(values)
         if numbers:
             self._journal.append("metrics", step=step, metrics=numbers)
-
-    def _take_episode_means(self) -> dict[str, float]:
-        count = len(self._rewards)
-        if not count:
-            return {}
-        means = {"episode/reward": sum(self._rewards) / count, "episode/length": sum(self._lengths) / count}
-        self._rewards, self._lengths = [], []
-        return means
-
-    def _append_checkpoints(self, run: RunFacts) -> None:
-        paths = {LAST: run.checkpoint, BEST: run.best_checkpoint}
-        folders = {name: Path(path) for name, path in paths.items() if path is not None}
-        for name, folder in folders.items():
-            self._journal.append("artefact", name=name, path=str(folder), sha256=manifest_sha256(folder))
-        if self._register_as is None or run.status != "completed" or not folders:
-            return
-        name = BEST if BEST in folders else LAST
-        tags = _texts({"rl_run_id": run.id, "spec_hash": run.spec_hash, "sha256": manifest_sha256(folders[name])})
-        self._journal.append("model", name=self._register_as, artefact=name, tags=tags)
 
     def _check_delivery(self) -> None:
         """Looks now and then at what the courier found out while the run goes on."""
@@ -265,7 +258,7 @@ def _changed_notices(run: RunFacts, notice: str | None) -> JsonObject:
 def _tags_of(run: RunFacts, spec: RLExperimentSpec) -> dict[str, str]:
     """What a run can be found by."""
     columns = ("spec_hash", "exec_hash", "parent_run_id", "target", "seed", "device")
-    return _texts({"rl_run_id": run.id, "spec": spec.slug, **{name: getattr(run, name) for name in columns}})
+    return texts({"rl_run_id": run.id, "spec": spec.slug, **{name: getattr(run, name) for name in columns}})
 
 
 def _params_of(spec: RLExperimentSpec) -> dict[str, str]:
@@ -279,17 +272,4 @@ def _flattened(name: str, value: object) -> Iterator[tuple[str, str]]:
         for key, item in value.items():
             yield from _flattened(f"{name}.{key}", item)
     else:
-        yield name, _text(value)
-
-
-def _texts(items: Mapping[str, object]) -> dict[str, str]:
-    """Values as canonical texts; None is left out."""
-    return {name: _text(value) for name, value in items.items() if value is not None}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else canonical_json(value)
-
-
-def _prefixed(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
-    return {f"{prefix}/{name}": value for name, value in values.items()}
+        yield name, text(value)

@@ -16,11 +16,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from alphaswarm_rl.core.files import replace_whole
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.tracking.journal import Operation
 from alphaswarm_rl.tracking.tracker import Artefact, Tracker
 
 
@@ -71,6 +73,15 @@ class LocalTracker(Tracker):
         self._last_number = number
         self._changed("metrics.jsonl")
 
+    def drop(self, gone: Sequence[Operation], kept: Sequence[Operation]) -> None:
+        """Writes metrics.jsonl anew without the lines that count no more."""
+        path, numbers = self.folder / "metrics.jsonl", {point.number for point in gone}
+        if path.exists():
+            lines = path.read_bytes().splitlines(keepends=True)
+            left = [line for line in lines if json.loads(line)["n"] not in numbers]
+            if left != lines:
+                self._write("metrics.jsonl", b"".join(left))
+
     def artefact(self, artefact: Artefact) -> None:
         """A text is written; of anything else is kept where it is."""
         if artefact.text is None:
@@ -101,9 +112,7 @@ class LocalTracker(Tracker):
     def _write(self, name: str, content: bytes) -> None:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        other = path.with_name(f".{path.name}.{os.getpid()}")
-        other.write_bytes(content)
-        other.replace(path)
+        replace_whole(path, content)
         self._changed(name)
 
     def _changed(self, name: str) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from alphaswarm_rl.core.errors import require
 from alphaswarm_rl.tracking.answering import refuse_silence
 from alphaswarm_rl.tracking.destination import Destination
-from alphaswarm_rl.tracking.tracker import Artefact, Tracker, Unacceptable
+from alphaswarm_rl.tracking.journal import Operation
+from alphaswarm_rl.tracking.points import RATE
+from alphaswarm_rl.tracking.tracker import Artefact, Outdated, Tracker, Unacceptable
 
 #: The tag by which a run is found again.
 RUN_TAG = "rl_run_id"
 
 _STATUS = {"completed": "FINISHED", "failed": "FAILED", "halted": "KILLED", "interrupted": "KILLED"}
+#: The tag that holds the text which people write about a run.
+_NOTE = "mlflow.note.content"
 #: What MLflow takes in one request.
 _MOST_METRICS, _MOST_PARAMS = 1000, 100
 _BAD_REQUEST = 400
@@ -34,7 +38,9 @@ class MlflowTracker(Tracker):
     """Writes a run to an MLflow server.
 
     A point is the same point by name, step, time and value, so that MLflow keeps it once; the run is found again by its
-    tag, and the version of a model by its run.
+    tag, and the version of a model by its run. MLflow deletes no points: one that a resumed run makes again is
+    recognised by name and step and not sent again. Where it has another value by then, or is not made again at all, the
+    run is deleted at the server and made anew, with the tags that people gave it.
 
     Args:
         destination: The server and the experiment.
@@ -53,6 +59,10 @@ class MlflowTracker(Tracker):
         self.knows = bool(found)
         self._id: str | None = found[0] if found else None
         self._points: list[Any] = []
+        #: Points that count no more, by name and step: the run makes them again.
+        self._early: dict[tuple[str, int], float] = {}
+        #: Tags that people gave a run which is made anew.
+        self._foreign_tags: dict[str, str] = {}
         #: Names of metrics that the server does not take, with the reason.
         self._refused: dict[str, str] = {}
 
@@ -63,7 +73,7 @@ class MlflowTracker(Tracker):
     def begin(self, name: str, time: int) -> str | None:
         """Creates the run at the server, or reopens the one that an earlier delivery created."""
         if self._id is None:
-            tags = {RUN_TAG: self._run_id}
+            tags = {**self._foreign_tags, RUN_TAG: self._run_id}
             self._client.create_run(self._experiment, start_time=time, tags=tags, run_name=name)
             # A request that seemed to fail and was made again may have made two.
             self._id, *doubles = self._found()
@@ -86,9 +96,23 @@ class MlflowTracker(Tracker):
     def metrics(self, number: int, time: int, step: int, values: Mapping[str, float]) -> None:
         """Collects metrics, which `flush` sends in batches."""
         metric = self._mlflow.entities.Metric
-        self._points += [metric(_name(key), value, time, step) for key, value in values.items()]
+        for key, value in values.items():
+            early = self._early.pop((_name(key), step), None)
+            if early is None:
+                self._points.append(metric(_name(key), value, time, step))
+            elif early != value and key != RATE:
+                self._delete_run()
         if len(self._points) >= _MOST_METRICS:
             self._send_points()
+
+    def drop(self, gone: Sequence[Operation], kept: Sequence[Operation]) -> None:
+        """Looks up which of the points that count no more are at the server."""
+        keys = _keys(gone) - _keys(kept)
+        self._early = {}
+        for name in {name for name, _ in keys} if self._id is not None else ():
+            for point in self._client.get_metric_history(self._id, name):
+                if (name, point.step) in keys:
+                    self._early[name, point.step] = point.value
 
     def artefact(self, artefact: Artefact) -> None:
         """Uploads an artefact."""
@@ -116,6 +140,8 @@ class MlflowTracker(Tracker):
 
     def end(self, status: str, time: int) -> None:
         """Closes the run with the status that it ended with."""
+        if self._early:
+            self._delete_run()
         self._send_points()
         with self._accepted("the end"):
             self._client.set_terminated(self._id, _STATUS[status], end_time=time)
@@ -183,6 +209,15 @@ class MlflowTracker(Tracker):
             raise RuntimeError(f"the experiment {name!r} was deleted at the server; restore it, or choose another name")
         return str(experiment.experiment_id)
 
+    def _delete_run(self) -> NoReturn:
+        """Deletes the run at the server, but for what people wrote about it; the next `begin` makes it anew."""
+        tags = self._client.get_run(self._id).data.tags
+        # The journal says all other tags again.
+        self._foreign_tags = {key: tags[key] for key in tags if key == _NOTE or not key.startswith("mlflow.")}
+        self._client.delete_run(self._id)
+        self._id, self._points, self._early, self._refused = None, [], {}, {}
+        raise Outdated
+
     def _found(self) -> Sequence[str]:
         """MLflow's runs of our run, the oldest first: one, but for moments."""
         runs = self._client.search_runs(
@@ -208,6 +243,10 @@ def _apart(entities: Sequence[Entity]) -> Iterable[Sequence[Entity]]:
     for entity in entities:
         by_name.setdefault(entity.key, []).append(entity)
     return by_name.values() if len(by_name) > 1 else [[entity] for entity in entities]
+
+
+def _keys(points: Iterable[Operation]) -> set[tuple[str, int]]:
+    return {(_name(name), point.data["step"]) for point in points for name in point.data.get("metrics", ())}
 
 
 def _status_code(error: Exception) -> int | None:

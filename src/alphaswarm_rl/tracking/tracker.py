@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from alphaswarm_rl.tracking.journal import Operation
 
 
 class Unacceptable(Exception):
     """Something that a tracker will never take, with the reason: it is set aside, and the rest goes on."""
+
+
+class Outdated(Exception):
+    """A tracker held points that count no more and cannot be taken back: it deleted the run, and wants all of it."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,14 @@ class Tracker(ABC):
             time: When, in milliseconds since 1970.
             step: Transitions that the policy had learnt from.
             values: Finite numbers by name.
+        """
+
+    def drop(self, gone: Sequence[Operation], kept: Sequence[Operation]) -> None:  # noqa: B027  (not where all is told)
+        """Takes back points that a resumed run makes again.
+
+        Args:
+            gone: Points that count no more; it was told some of them.
+            kept: Points that it was told and that count.
         """
 
     @abstractmethod

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import TrackingError
 from alphaswarm_rl.tracking.delivery import destination_of
 from alphaswarm_rl.tracking.destination import refuse_address, shown
-from alphaswarm_rl.tracking.journal import (
-    Journal,
-    is_ended,
-    journal_path,
-    lock_path,
-    operations,
-    read_state,
-    turn,
-    write_state,
-)
+from alphaswarm_rl.tracking.journal import journal_path, lock_path, operations, read_state, turn, write_state
 
 
 @dataclass(frozen=True)
@@ -26,10 +17,7 @@ class Standing:
     """How much of a run's journal is delivered.
 
     Attributes:
-        run_id: The run.
-        backend: Its tracker.
-        place: The tracker and its address.
-        experiment: The experiment there.
+        backend: The run's tracker; `place` has its address too, and `experiment` is the experiment there.
         waiting: Operations that the tracker does not have yet.
         problem: Why not, as far as anybody tried.
         set_aside: Operations that it will never take, each with the reason.
@@ -68,31 +56,6 @@ def standing(folder: Path, run_id: str) -> Standing | None:
         tuple(state.set_aside),
         state.tracker_run,
     )
-
-
-def end_for(folder: Path, run_id: str, ended: Callable[[], str | None]) -> None:
-    """Writes the end of a run that could not do so itself, because its process was killed.
-
-    Args:
-        folder: Folder of the journals.
-        run_id: The run.
-        ended: How the run ended, None while it goes on; asked while nobody else can append to its journal.
-    """
-    if not journal_path(folder, run_id).exists():
-        return
-    journal = Journal(folder, run_id)
-    try:
-        journal.open()
-        status = None if is_ended(journal.path) else ended()
-        if status is not None:
-            journal.append("end", status=status)
-        journal.close()
-    except BlockingIOError:
-        return  # the run itself appends: it goes on
-    except OSError as error:
-        journal.problem = str(error)
-    if journal.problem is not None:
-        raise TrackingError(f"the journal of run {run_id}", journal.problem, "Free some space.")
 
 
 def move(folder: Path, run_id: str, uri: str) -> None:

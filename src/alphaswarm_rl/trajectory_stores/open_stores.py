@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 from alphaswarm_rl.core.contracts import StoreRequest
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.lake.catalog import PATIENCE_S, Lake, explained, of_run
+from alphaswarm_rl.lake.claims import announce
 from alphaswarm_rl.lake.compaction import compact
-from alphaswarm_rl.lake.delivery import deliver, drop, phase_and_name, put
+from alphaswarm_rl.lake.delivery import deliver, drop, phase_and_name
 from alphaswarm_rl.lake.maintenance import expire
 from alphaswarm_rl.lake.segments import (
     Segment,
@@ -21,12 +22,13 @@ from alphaswarm_rl.lake.segments import (
     folder_of,
     parts_beside,
     plain_files,
+    put,
     read_facts,
     remove,
-    spooled,
+    take_over,
 )
 from alphaswarm_rl.lake.tables import KINDS, Kind, arrow_schema
-from alphaswarm_rl.trajectory_stores.segmented import Delivered, SegmentedStore
+from alphaswarm_rl.trajectory_stores.segmented import Delivered, SegmentedStore, unwanted_path
 
 #: Seconds that a commit may take before it is left for later, as long as the run goes on.
 _PATIENCE_S = 5.0
@@ -60,11 +62,18 @@ class OpenIcebergStore(SegmentedStore):
         super().close()
         self.lake.close()
 
+    def _names(self, kind: Kind, phase: str) -> set[SegmentName]:
+        placed = map(phase_and_name, self.lake.files(self.lake.identifier(kind), self.run_id))
+        return {name for place, name in placed if place == phase}
+
     def _send(self, segments: list[Segment]) -> None:
-        deliver(self.lake, segments, self._request.account)
+        deliver(self.lake, segments, self._request.account, check=self._request.check)
 
     def _drop(self, unwanted: Callable[[str, SegmentName], bool]) -> list[Delivered]:
-        drop(self.lake, self.run_id, unwanted)
+        if self.claim.number > 1:
+            announce(self.lake, self.claim)
+        self._drop_spooled(unwanted)
+        drop(self.lake, self.run_id, unwanted, claim=self.claim)
         return [
             Delivered(kind, *phase_and_name(file), file.rows)
             for kind in KINDS
@@ -72,7 +81,7 @@ class OpenIcebergStore(SegmentedStore):
         ]
 
     def _settle(self) -> None:
-        compact(self.lake, self.run_id)
+        compact(self.lake, self.claim)
         expire(self.lake, self._request.pinned())
 
 
@@ -87,18 +96,25 @@ class OpenParquetStore(SegmentedStore):
     def rows(self, kind: Kind) -> pa.Table:
         """The run's rows."""
         schema = arrow_schema(kind)
-        files = sorted(self._files(kind))
+        files = self._files(kind)
         return pa.concat_tables(
             [schema.empty_table(), *(fitted(pq.ParquetFile(file).read(), schema) for file in files)]
         )
 
+    def _names(self, kind: Kind, phase: str) -> set[SegmentName]:
+        # Of the newest claim that has files: what earlier ones left is not taken over yet.
+        files = plain_files(self.settings, kind, self.run_id)
+        parsed = (SegmentName.parse(path.name) for path in files if path.parent.name == phase)
+        return {name for name in parsed if name is not None}
+
     def _files(self, kind: Kind) -> list[Path]:
-        return plain_files(self.settings, kind, self.run_id)
+        return list(plain_files(self.settings, kind, self.run_id, claim=self.claim))
 
     def _send(self, segments: list[Segment]) -> None:
         with explained(f"steps of run {self.run_id}", f"Free space below {self.settings.home}."):
             for segment in segments:
-                target = folder_of(self.settings, segment.facts.kind, self.run_id) / segment.facts.phase
+                root = folder_of(self.settings, segment.facts.kind, self.run_id)
+                target = self.claim.folder(root) / segment.facts.phase
                 existing = {path: SegmentName.parse(path.name) for path in target.glob("*.parquet")}
                 # Either is left by a killed process: a merged segment that has this one, or parts of this one.
                 if not any(name is not None and name.holds(segment.name) for name in existing.values()):
@@ -112,10 +128,12 @@ class OpenParquetStore(SegmentedStore):
         """Nothing more to do."""
 
     def _drop(self, unwanted: Callable[[str, SegmentName], bool]) -> list[Delivered]:
-        segments = spooled(self.spool, self.run_id, parts=True)
-        remove(path for path, name in segments.items() if unwanted(path.parent.name, name))
+        self._drop_spooled(unwanted)
         kept = []
         for kind in KINDS:
+            if self.claim.number > 1:
+                root = folder_of(self.settings, kind, self.run_id)
+                take_over(root, self.claim, lambda path: unwanted_path(path, unwanted))
             for path in self._files(kind):
                 name = SegmentName.parse(path.name)
                 if name is not None and unwanted(path.parent.name, name):

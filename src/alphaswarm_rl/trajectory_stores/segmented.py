@@ -10,15 +10,28 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 
+from alphaswarm_rl.core.claims import Claim, StaleClaim, newest_folder
 from alphaswarm_rl.core.contracts import StoreRequest
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.lake.catalog import explained
 from alphaswarm_rl.lake.compaction import merge_spooled
-from alphaswarm_rl.lake.segments import Facts, Segment, SegmentName, SegmentWriter, discard_open, read_facts, spooled
+from alphaswarm_rl.lake.segments import (
+    Facts,
+    Segment,
+    SegmentName,
+    SegmentWriter,
+    discard_open,
+    prune_empty,
+    read_facts,
+    remove,
+    spooled,
+    take_over,
+)
 from alphaswarm_rl.lake.tables import KINDS, Kind, identifier
 from alphaswarm_rl.settings import Settings
 
@@ -26,6 +39,10 @@ _log = logging.getLogger(__name__)
 
 #: Rows of closed segments that are kept in memory until they are merged.
 _AT_HAND_BYTES = 64_000_000
+
+
+class SpoolDeleted(LakeError):
+    """Segments of a run that goes on were deleted by somebody else."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +71,7 @@ class SegmentedStore(ABC):
     def __init__(self, request: StoreRequest, *, required: bool) -> None:
         self.settings: Settings = request.settings
         self.run_id = request.run_id
+        self.claim = Claim(request.run_id, request.claim)
         self.spool = self.settings.lake_path / "spool"
         self._request = request
         self._required = required
@@ -87,6 +105,23 @@ class SegmentedStore(ABC):
         with self._writing():
             for phase in list(self._timesteps):
                 self._close(phase)
+        self._refuse_deleted()
+
+    def _refuse_deleted(self) -> None:
+        """Refuses to go on where segments are neither in the spool any more nor where they belong."""
+        gone = [segment for segment in self._pending if not segment.path.exists()]
+        for segment in gone:
+            facts = segment.facts
+            # Somebody else may have delivered it.
+            if not any(name.holds(segment.name) for name in self._names(facts.kind, facts.phase)):
+                raise self._deleted(segment.path)
+
+    def _deleted(self, path: Path) -> SpoolDeleted:
+        return SpoolDeleted(
+            f"the spool of run {self.run_id}",
+            f"somebody deleted {path} while the run went on: steps that were not in their tables yet are lost",
+            "Leave the spool alone while runs go on, and train the spec again: rl train.",
+        )
 
     def deliver(self) -> None:
         """Delivers the kinds of which there is enough, or for which it is time."""
@@ -105,13 +140,33 @@ class SegmentedStore(ABC):
             self._deliver([segment for segment in self._pending if segment.facts.kind in due])
             self._delivered_at |= dict.fromkeys(due, time.monotonic())
 
+    def refuse_split(self, timesteps: int) -> None:
+        """Refuses a step that is inside of a file: files are dropped whole, and earlier steps would go with it."""
+        # What earlier claims left in the spool is not taken over yet.
+        waiting = spooled(self.spool, self.run_id)
+        spooled_names = {name for path, name in waiting.items() if path.parent.name == "train"}
+        names = self._names("trajectories", "train") | spooled_names
+        begun = 0
+        for name in sorted(names):
+            if begun < timesteps < name.timesteps:
+                raise LakeError(
+                    f"steps of run {self.run_id}",
+                    f"those from {begun} to {name.timesteps} were merged into one file, and the run would go on from "
+                    f"step {timesteps}",
+                    "Go on from another checkpoint with --from STEP, or train the spec again.",
+                )
+            begun = max(begun, name.timesteps)
+
     def drop_after(self, timesteps: int, judged: Collection[tuple[str, int]]) -> None:
-        """Drops segments that were closed later, and what was left half written; goes on counting behind the rest."""
+        """Drops segments that were closed later, and what was left half written; goes on counting behind the rest.
+
+        Raises:
+            StaleClaim: Another process has taken the run over.
+        """
 
         def unwanted(phase: str, name: SegmentName) -> bool:
             return name.timesteps > timesteps or (phase != "train" and (phase, name.timesteps) not in judged)
 
-        discard_open(self.spool / self.run_id)
         kept = self._drop(unwanted)
         self._pending = self._waiting()
         for segment in self._pending:
@@ -133,9 +188,13 @@ class SegmentedStore(ABC):
             self._merge()
         if self._pending:
             self._deliver(list(self._pending))
+        if not self._pending:
+            self._leave_spool()
         if compact and self._problem is None:
             try:
                 self._settle()
+            except StaleClaim:
+                raise
             except Exception as error:  # noqa: BLE001  (all rows are where they belong: a finished run does not fail)
                 self._problem = str(error)
                 _log.warning("run %s: its files are not compacted: %s", self.run_id, error)
@@ -160,6 +219,10 @@ class SegmentedStore(ABC):
         """The run's rows."""
 
     @abstractmethod
+    def _names(self, kind: Kind, phase: str) -> set[SegmentName]:
+        """The files of a phase that are where they belong."""
+
+    @abstractmethod
     def _send(self, segments: list[Segment]) -> None:
         """Brings segments where they belong, and reports them to the account keeper."""
 
@@ -167,10 +230,19 @@ class SegmentedStore(ABC):
     def _drop(self, unwanted: Callable[[str, SegmentName], bool]) -> list[Delivered]:
         """Takes segments out of the spool and from where they belong; gives those that stay there."""
 
+    def _drop_spooled(self, unwanted: Callable[[str, SegmentName], bool]) -> None:
+        """Takes over what earlier claims left in the spool, but for segments that are unwanted."""
+        root = self.spool / self.run_id
+        if self.claim.number > 1:
+            take_over(root, self.claim, lambda path: unwanted_path(path, unwanted))
+        discard_open(self.claim.folder(root))
+        segments = spooled(self.spool, self.run_id, claim=self.claim, parts=True)
+        remove(path for path in segments if unwanted_path(path, unwanted))
+
     def _waiting(self) -> list[Segment]:
         """Whole segments in the spool; one that is gone was delivered by somebody else."""
         found = []
-        for path, name in spooled(self.spool, self.run_id).items():
+        for path, name in spooled(self.spool, self.run_id, claim=self.claim).items():
             try:
                 found.append(Segment(path, name, read_facts(path)))
             except LakeError:
@@ -178,13 +250,20 @@ class SegmentedStore(ABC):
                     raise
         return found
 
+    def _leave_spool(self) -> None:
+        """Deletes the run's folders of the spool, where nothing is left, and what earlier claims wrote meanwhile."""
+        root = self.spool / self.run_id
+        if self.claim.number > 1 and newest_folder(root) in (root, own := self.claim.folder(root)):
+            take_over(root, self.claim, lambda path: True)
+            prune_empty(own, levels=2)
+
     def _merge(self) -> None:
         """Merges small segments; where that cannot be done they are delivered as they are."""
         try:
-            merge_spooled(self.spool, self.run_id, {segment.path: segment for segment in self._pending})
+            merge_spooled(self.spool, self.claim, {segment.path: segment for segment in self._pending})
         except (LakeError, OSError) as error:
             _log.warning("run %s: its segments are not merged: %s", self.run_id, error)
-            discard_open(self.spool / self.run_id)
+            discard_open(self.claim.folder(self.spool / self.run_id))
         self._pending = self._waiting()
 
     @abstractmethod
@@ -195,6 +274,7 @@ class SegmentedStore(ABC):
         try:
             self._send(segments)
         except LakeError as error:
+            self._refuse_deleted()
             if self._required:
                 raise
             # Loud, not fatal: the segments are on disk, and `rl lake commit` delivers them.
@@ -209,7 +289,7 @@ class SegmentedStore(ABC):
         key = (kind, phase)
         if key not in self._open:
             facts = Facts(identifier(kind, self.settings.trajectory), self.run_id, kind, phase)
-            folder = self.spool / self.run_id / kind / phase
+            folder = self.claim.folder(self.spool / self.run_id) / kind / phase
             self._open[key] = SegmentWriter(folder, self._numbers.setdefault(key, 0), facts)
         return self._open[key]
 
@@ -222,7 +302,11 @@ class SegmentedStore(ABC):
         for kind in KINDS:
             writer = self._open.pop((kind, phase), None)
             if writer is not None:
-                self._pending.append(self._bounded(writer.close(timesteps)))
+                try:
+                    segment = writer.close(timesteps)
+                except FileNotFoundError as error:
+                    raise self._deleted(writer.path) from error
+                self._pending.append(self._bounded(segment))
                 self._numbers[kind, phase] += 1
 
     def _bounded(self, segment: Segment) -> Segment:
@@ -233,3 +317,9 @@ class SegmentedStore(ABC):
     def _writing(self) -> AbstractContextManager[None]:
         what = f"steps of run {self.run_id}"
         return explained(what, f"Free space below {self.spool}, then: rl resume {self.run_id}.")
+
+
+def unwanted_path(path: Path, unwanted: Callable[[str, SegmentName], bool]) -> bool:
+    """Whether a segment's file is unwanted, by its phase and its name."""
+    name = SegmentName.parse(path.name)
+    return name is not None and unwanted(path.parent.name, name)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from alphaswarm_rl.core.errors import CheckpointError, ComponentError
+from alphaswarm_rl.core.errors import ComponentError, UnfitCheckpoint
+from alphaswarm_rl.core.files import read_regular
 from alphaswarm_rl.core.hashing import plain_fields
+from alphaswarm_rl.core.json import load_json
 from alphaswarm_rl.policies.backbones.components import DEFAULT_WIDTH, Backbone, BackboneConfig
 from alphaswarm_rl.policies.backbones.layers import Dropout, initialise
 
@@ -164,13 +166,13 @@ def _read(path: Path, sha256: str | None) -> tuple[BackboneDescription, dict[str
 
     try:
         # Read once: what was verified is what is loaded.
-        content = path.read_bytes()
+        content = read_regular(path)
         found = hashlib.sha256(content).hexdigest()
         if sha256 is not None and found != sha256:
             why = f"their SHA-256 is {found}, not {sha256}"
             raise _unusable(path, why, "Use the file that was meant, or name its checksum.")
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        about = json.loads(header["__metadata__"][_KEY])
+        header = load_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        about = load_json(header["__metadata__"][_KEY])
         version = about.pop("schema_version")
         if version != SCHEMA_VERSION:
             raise _unusable(path, f"they have schema version {version}", "Upgrade alphaswarm-rl.")
@@ -182,8 +184,8 @@ def _read(path: Path, sha256: str | None) -> tuple[BackboneDescription, dict[str
         raise _unusable(path, f"they are no backbone: {error!r}", "Name a file that save_backbone wrote.") from error
 
 
-def _unusable(path: Path, why: str, remedy: str) -> CheckpointError:
-    return CheckpointError(f"the weights {str(path)!r}", why, remedy)
+def _unusable(path: Path, why: str, remedy: str) -> UnfitCheckpoint:
+    return UnfitCheckpoint(f"the weights {str(path)!r:.200}", why, remedy)
 
 
 def _take(network: nn.Module, tensors: dict[str, Tensor], path: Path, *, needless: tuple[str, ...]) -> None:

@@ -163,5 +163,12 @@ class TuningDocument(FrozenModel):
         if isinstance(self.base, dict):
             return RLExperimentSpec.from_data(self.base, source="base of the tuning document")
         beside = self._folder / self.base
-        is_path = beside.is_file() or beside.suffix in _YAML or Path(self.base).parent != Path()
+        is_path = beside.suffix in _YAML or Path(self.base).parent != Path() or _is_file(beside)
         return load_spec(beside if is_path else self.base)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # no file can have that name
+        return False

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import OptionError, RunError
+from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.study_context import StudyContext
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.ledger import FamilyCount, Ledger
@@ -115,7 +116,11 @@ def report_of(study: Study, context: StudyContext, settings: Settings, *, halted
 
 def refuse_existing(path: Path) -> None:
     """Refuses to write where something is."""
-    if path.exists():
+    try:
+        exists = checked_path(path).exists()
+    except (ValueError, OSError) as error:
+        raise OptionError(f"file {str(path)!r:.200}", str(error), "Choose another name.") from error
+    if exists:
         raise OptionError(f"file {str(path)!r}", "it exists", "Choose another name: nothing is overwritten.")
 
 

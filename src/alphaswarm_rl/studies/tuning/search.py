@@ -123,7 +123,7 @@ def run_trial(study: Study, context: StudyContext) -> StudyRun | None:
     pruning = _Pruning(study, trial, spec)
     try:
         run = context.train(values, name=f"{plan.name} trial {trial.number}", stop_when=pruning)
-    except AlphaSwarmError:  # there is no run: whatever is refused is not the parameters' fault
+    except AlphaSwarmError:  # there is no run, or it is another process's: that is not the parameters' fault
         study.interrupt(trial)
         raise
     if run.status == "failed":

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from alphaswarm_rl.core.errors import RunError, require
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from alphaswarm_rl.core.errors import DiskError, RunError, require
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.db.engine import BUSY_SECONDS, open_engine
+from alphaswarm_rl.db.failures import explained
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.studies.tuning.document import Parameter
 from alphaswarm_rl.studies.tuning.plan import Plan
@@ -185,7 +189,7 @@ def open_study(plan: Plan, settings: Settings) -> Iterator[Study]:
     folder.mkdir(parents=True, exist_ok=True)
     url = f"sqlite:///{folder / 'studies.db'}"
     open_engine(url).dispose()  # a file on a network disk is refused, as the ledger's is
-    with _alone(folder / f"{plan.name}.lock", plan.name):
+    with _alone(folder / f"{plan.name}.lock", plan.name), _storage_errors(url):
         try:
             storage = RDBStorage(url, engine_kwargs={"connect_args": {"timeout": BUSY_SECONDS}})
         except RuntimeError as error:  # what Optuna raises for a file of another version of it
@@ -196,6 +200,21 @@ def open_study(plan: Plan, settings: Settings) -> Iterator[Study]:
             yield Study(plan, storage)
         finally:
             storage.engine.dispose()
+
+
+@contextmanager
+def _storage_errors(url: str) -> Iterator[None]:
+    """What Optuna's storage cannot do, with its reason; what is no fault of the disk or a lock passes as it is."""
+    from optuna.exceptions import StorageInternalError
+
+    try:
+        yield
+    except (StorageInternalError, DBAPIError) as error:
+        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+        found = explained(cause, make_url(url)) if isinstance(cause, DBAPIError) else None
+        if found is None:
+            raise
+        raise DiskError(found.what, found.why, f"{found.remedy} Then run the same command again.") from error
 
 
 @contextmanager

@@ -1,0 +1,67 @@
+"""The event log of a run: its lines, and which of them count."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from alphaswarm_rl.core.run_listener import Event
+from alphaswarm_rl.runtime.events import EventLog, file_sink
+
+
+def event(seq, stage="train.step"):
+    return Event("run", seq, stage, datetime(2026, 1, 1, tzinfo=UTC), {"timesteps": seq})
+
+
+def written(path, claim, *seqs):
+    sink = file_sink(path, {"row": 1}, claim=claim)
+    for seq in seqs:
+        sink(event(seq))
+
+
+def kept(path):
+    return [(line["seq"], line.get("claim", 1)) for line in EventLog.read(path).lines]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "logs" / "run.jsonl"
+
+
+def test_lines_have_their_claim_from_the_second_on(path):
+    file_sink(path, {"row": 1}, claim=1)(event(1, "start"))
+    file_sink(path, {"row": 2}, claim=2)(event(2, "start"))
+    first, second = map(json.loads, path.read_text().splitlines())
+    assert "claim" not in first
+    assert (first["pinned"], second["pinned"], second["claim"]) == ({"row": 1}, {"row": 2}, 2)
+    log = EventLog.read(path)
+    assert (log.lines, log.damaged, log.newest_claim) == ([first, second], 0, 2)
+    assert log.pinned == {"row": 2}
+
+
+def test_half_a_line_costs_no_other(path):
+    written(path, 1, 1, 2)
+    path.write_bytes(path.read_bytes()[:-30])
+    written(path, 2, 3, 4)
+    assert kept(path) == [(1, 1), (3, 2), (4, 2)]
+    assert EventLog.read(path).damaged == 1
+    assert b"\n\n" not in path.read_bytes()
+
+
+def test_a_line_of_an_earlier_claim_that_comes_late_counts_up_to_where_the_later_one_begins(path):
+    written(path, 1, 1, 2)
+    written(path, 2, 4, 5)
+    written(path, 1, 3, 4, 6)
+    assert kept(path) == [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2)]
+
+
+def test_numbers_that_were_given_twice_are_those_of_the_newest_claim(path):
+    written(path, 1, 1, 2)
+    written(path, 2, 3, 4, 5, 6)
+    written(path, 10, 3, 4)
+    assert kept(path) == [(1, 1), (2, 1), (3, 10), (4, 10)]
+    assert EventLog.read(path).newest_claim == 10
+
+
+def test_there_may_be_no_log(path):
+    assert EventLog.read(path) == EventLog([], 0, 1)
