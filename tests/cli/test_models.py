@@ -269,6 +269,16 @@ def test_prune_leaves_files_that_a_run_or_another_model_needs(rl, registry, home
     assert all(path.exists() for path in (*paths[:2], *paths[3:]))
 
 
+def test_prune_deletes_files_of_models_that_were_archived_before(rl, registry, home, run_of_five):
+    paths = list(CheckpointStore(Settings(home=home).models_path).steps(run_of_five).values())
+    row = registry.register(NewModel(paths[0], "ppo", CARTPOLE, 1, None, {}, run_id=run_of_five))
+    registry.archive(row.id, because="whoever did it was killed before it deleted the file")
+    done = rl("models", "prune", "--keep-top-n", 1, "--keep-last", 2, "--json").json
+    assert (done["models"], done["deleted"]) == ([], [str(paths[0])])
+    assert not paths[0].exists()
+    assert all(path.exists() for path in paths[1:])
+
+
 def test_prune_deletes_copies_of_models_from_elsewhere(rl, registry, home):
     store = CheckpointStore(Settings(home=home).models_path)
     saved = store.save(f"{ADDED}012345678901", 10, {"learner": State({}, {})}, spec={}, seed=0)

@@ -237,7 +237,8 @@ def protect_model(settings: Settings, request: ProtectModel) -> PromotionRow:
 def prune_models(settings: Settings, request: PruneModels) -> Pruning:
     """Archives models that are not worth keeping, and deletes their files.
 
-    Files go after the rows are archived, and only those that no run and no other model needs.
+    Files go after the rows are archived, and only those that no run and no other model needs. Those of models that were
+    archived before go too: whoever archived them may have been cut short.
     """
     keep, age = settings.registry.keep_top_n, settings.registry.max_age
     deleted: list[Path] = []
@@ -248,7 +249,8 @@ def prune_models(settings: Settings, request: PruneModels) -> Pruning:
         else:
             archived = registry.prune(keep_top_n=keep, max_age_days=age, spared=live, who=_who(request.who))
             store = CheckpointStore(settings.models_path)
-            deleted = delete_released(store, ledger, registry, archived, keep_last=settings.store.keep_last)
+            released = [row for row in registry.list(archived=True) if row.archived]
+            deleted = delete_released(store, ledger, registry, released, keep_last=settings.store.keep_last)
     return Pruning(request.dry_run, tuple(map(RegisteredModel.of, archived)), tuple(deleted))
 
 
