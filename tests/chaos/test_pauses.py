@@ -160,8 +160,14 @@ def test_hosts_that_share_servers_keep_it_too(tmp_path, undisturbed, servers, st
     _check(tmp_path, "cartpole", stop, stage, undisturbed("cartpole"), environ=servers)
 
 
+#: Where the last checkpoint is saved already: whoever resumes there saves none.
+_SAVED = ("before the end of recording", "before compaction", "before the row is completed")
+EVERY_PAIR = [
+    (stop, stage) for stop in STOPS for stage in STAGES if stop not in _SAVED or "its checkpoint" not in stage
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize(("stop", "stage"), EVERY_PAIR)
 def test_wherever_it_stood_and_whenever_it_wakes(tmp_path, undisturbed, stop, stage):
     _check(tmp_path, "cartpole", stop, stage, undisturbed("cartpole"))
