@@ -91,8 +91,9 @@ def add_model(
         parent_model_id: The model that it was trained on from, of the same scope.
     """
     with process_lock:
-        path = _checkpoint_folder(path.expanduser().absolute(), spec, settings, timesteps=metrics.total_timesteps)
+        # The ledger first: a model that was added is a trace of the ledger that its home adopted.
         with Ledger.open(settings) as ledger:
+            path = _checkpoint_folder(path.expanduser().absolute(), spec, settings, timesteps=metrics.total_timesteps)
             run = trainer_of(ledger, path)
             loaded = load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
         if loaded.checkpoint.timesteps != metrics.total_timesteps:
