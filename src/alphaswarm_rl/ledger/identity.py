@@ -175,6 +175,15 @@ def adoption(settings: Settings) -> Adoption | None:
     return next(reversed(_adoptions(settings)), None)
 
 
+def runs_with_files(settings: Settings) -> dict[str, Path]:
+    """Every run that left checkpoints, a log or steps beside the tables, with the first thing that was found of it."""
+    found: dict[str, Path] = {}
+    for folder, pattern in _places(settings):
+        for path in _entries(folder, pattern):
+            found.setdefault(re.findall(f"({RUN_ID})", path.name)[0][0], path)
+    return found
+
+
 def trace_of_runs(settings: Settings) -> Path | None:
     """Something that only a run leaves behind, below these settings' folders; None where there is nothing."""
     return next(_traces(settings), None)
@@ -194,14 +203,19 @@ def _left_behind(settings: Settings, *, is_new: bool) -> str | None:
     return None if added is None else f"somebody added the model {added}"
 
 
-def _traces(settings: Settings) -> Iterator[Path]:
+def _places(settings: Settings) -> list[tuple[Path, str]]:
+    """The folders in which runs leave something under their own name, and the pattern of such names; no tables."""
     steps = f"{settings.trajectory.namespace}.{settings.trajectory.table}"
-    places = [
+    return [
         (settings.models_path, RUN_ID),
         (settings.logs_path, rf"{RUN_ID}\.jsonl"),
         (settings.lake_path / "spool", RUN_ID),
         (settings.below_home(Path("trajectories")) / steps, f"run_id={RUN_ID}"),
     ]
+
+
+def _traces(settings: Settings) -> Iterator[Path]:
+    places = _places(settings)
     warehouse = settings.lake.warehouse
     if warehouse is None or "://" not in warehouse:  # those elsewhere are shared by homes
         folder = settings.lake_path / "warehouse" if warehouse is None else settings.below_home(Path(warehouse))
