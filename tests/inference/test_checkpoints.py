@@ -82,7 +82,7 @@ def test_a_glance_sees_what_is_no_checkpoint(store):
     assert flaw_at_a_glance(store.root) == "checkpoint.json is not there"
     (checkpoint.path / "checkpoint.json").write_text("[]")
     assert flaw_at_a_glance(checkpoint.path) == "checkpoint.json is no mapping"
-    assert "checkpoint.json" in flaw_at_a_glance(checkpoint.path / "checkpoint.json" / "below")
+    assert "Not a directory" in flaw_at_a_glance(checkpoint.path / "checkpoint.json" / "below")
 
 
 def test_what_was_verified_is_what_is_loaded_though_the_file_is_swapped(store, monkeypatch):

@@ -222,7 +222,8 @@ def test_a_home_that_cannot_be_written_is_named(settings: Settings) -> None:
     settings.home.write_text("a file")
     with pytest.raises(LedgerError) as caught:
         Ledger.open(settings)
-    assert str(settings.home) in caught.value.what
+    assert caught.value.what == f"the home {settings.home}"
+    assert (caught.value.why, caught.value.exit_code) == ("it is no folder", 2)
 
 
 def test_a_ledger_without_its_id_is_damaged(settings: Settings) -> None:

@@ -5,9 +5,9 @@
 
 The last adoption counts. From then on another ledger is refused, and so is an empty one beside what only runs leave
 behind (checkpoints, logs, recorded steps, models in the registry): there the kill switch would say that nothing is
-halted. Models that somebody added are none of a run: they may lie beside the ledger that the home adopted and that never
-had a run. Whoever adds one adopts the ledger first, so beside any other empty ledger they are a trace too. The operator
-may say that such a ledger is right (`adopt`, which needs a reason), or rebuild what is lost.
+halted. Models that somebody added are none of a run: they may lie beside the ledger that the home adopted and that
+never had a run. Whoever adds one adopts the ledger first, so beside any other empty ledger they are a trace too. The
+operator may say that such a ledger is right (`adopt`, which needs a reason), or rebuild what is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, exists, select, update
 from sqlalchemy.engine import make_url
 
-from alphaswarm_rl.core.control_characters import refuse_control_characters
+from alphaswarm_rl.core.control_characters import refuse_control_characters, refuse_long_reason
 from alphaswarm_rl.core.errors import LedgerError
 from alphaswarm_rl.core.files import read_regular, replace_synced
 from alphaswarm_rl.core.json import load_json
@@ -158,6 +158,7 @@ def adopt(
     """
     if not reason.strip():
         raise LedgerError("the reason of an adoption", "it is empty", "Say why this ledger is right: it is kept.")
+    refuse_long_reason("the reason of an adoption", reason, LedgerError)
     refuse_control_characters("the reason of an adoption", reason, LedgerError)
     refuse_control_characters("the actor of an adoption", actor or "", LedgerError)
     with read(engine) as connection:
@@ -269,6 +270,9 @@ def _adoptions(settings: Settings) -> list[Adoption]:
         return [Adoption(**entry) for entry in found["adopted"]]
     except FileNotFoundError:
         return []
+    except NotADirectoryError as error:
+        remedy = "Choose another home folder: --home FOLDER."
+        raise LedgerError(f"the home {settings.home}", "it is no folder", remedy) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LedgerError(
             f"the file {path}",

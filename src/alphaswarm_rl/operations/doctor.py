@@ -227,7 +227,8 @@ def _flaws(settings: Settings, runs: list[RunRow]) -> dict[str, str]:
     from alphaswarm_rl.inference.checkpoints import CheckpointStore, flaw_at_a_glance
     from alphaswarm_rl.ledger.liveness import LIVE
 
-    store, flaws = CheckpointStore(settings.models_path), {}
+    store = CheckpointStore(settings.models_path)
+    flaws: dict[str, str] = {}
     for run in runs:
         if run.target == "train" and run.status not in LIVE:  # else they come and go
             kept: dict[Path, str | None] = dict.fromkeys(store.steps(run.id).values())
