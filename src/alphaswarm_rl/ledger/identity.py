@@ -129,14 +129,13 @@ def recognise(engine: Engine, settings: Settings) -> None:
     adopted = adoption(settings)
     with read(engine) as connection:
         found, used = ledger_id(connection), has_runs(connection)
-        had = used or _had_runs(connection)
     if adopted is not None and adopted.id != found:
         why = f"it is another ledger ({found}) than the one that the home {settings.home} adopted ({adopted.id})"
         raise LedgerError(_name(settings), why, _REMEDY)
     if adopted is not None and adopted.unfinished:
         raise LedgerError(_name(settings), "its rebuild was cut short, or goes on", "Finish it: rl db rebuild.")
     if not used and not (adopted is not None and adopted.empty):
-        _refuse_emptied(engine, settings, is_new=adopted is not None and not had)
+        _refuse_emptied(engine, settings, adopted)
     if adopted is None:
         _change(settings, lambda met: met or [_adoption_now(found, _FIRST_CONTACT)])
         recognise(engine, settings)  # another process may have met another one meanwhile
@@ -249,8 +248,10 @@ def _has_models_of_runs(registry: Path) -> bool:
         return True
 
 
-def _refuse_emptied(engine: Engine, settings: Settings, *, is_new: bool) -> None:
-    left = _left_behind(settings, is_new=is_new)
+def _refuse_emptied(engine: Engine, settings: Settings, adopted: Adoption | None) -> None:
+    with read(engine) as connection:
+        had = _had_runs(connection)
+    left = _left_behind(settings, is_new=adopted is not None and not had)
     if left is None:
         return
     with read(engine) as connection:
