@@ -1,6 +1,7 @@
 """A training says where it is: at log intervals, after a second of silence, and where it ends."""
 
 import logging
+from contextlib import ExitStack
 
 import pytest
 
@@ -8,6 +9,7 @@ from alphaswarm_rl.runtime import RLRuntime, pace, session
 from alphaswarm_rl.runtime.pace import Pace
 from alphaswarm_rl.runtime.progress import ProgressBar, ProgressLines, progress_of
 from alphaswarm_rl.settings import Settings
+from tests.ledger.troubles import locked
 from tests.runtime.conftest import tiny
 from tests.tracking.test_runs import folder_of, points_of
 
@@ -113,6 +115,26 @@ def test_the_clock_changes_nothing_but_events(train, ledger, settings, tmp_path,
         for where, run in ((settings, quiet.run_id), (other, chatty.run_id))
     ]
     assert told[0] == told[1]
+
+
+def test_no_training_waits_for_a_ledger_that_takes_nothing_to_say_that_it_is_alive(settings, ledger, rollouts_take):
+    rollouts_take(1.0)
+    slow, lock = session.TrainingSession.boundary, ExitStack()
+
+    def boundary(self, metrics):
+        number = self.learner.timesteps // ROLLOUT
+        if number == 2:
+            lock.enter_context(locked(settings.home / "ledger.db"))
+        elif number == 4:
+            lock.close()
+        slow(self, metrics)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session.TrainingSession, "boundary", boundary)
+        result = RLRuntime(tiny(training={"log_interval": 10, "total_timesteps": 5 * ROLLOUT}), settings).train()
+    assert [step // ROLLOUT for step, _ in steps_of(ledger, result.run_id)] == [1, 4, 5]
+    seqs = [event.seq for event in ledger.events(result.run_id)]
+    assert seqs == list(range(1, len(seqs) + 1))
 
 
 def test_a_halted_training_says_where_it_stopped_and_its_tracker_has_no_point_of_it(settings, ledger, clock):

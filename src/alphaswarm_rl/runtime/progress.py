@@ -1,4 +1,4 @@
-"""What people see of a training: a bar where somebody watches a terminal, a line in the log every ten seconds elsewhere.
+"""What people see of a training: a bar where somebody watches a terminal, and a line in the log now and then elsewhere.
 
 Both say rate, time left and mean reward.
 """
@@ -46,8 +46,8 @@ class TrainingProgress(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        pass
+    def __exit__(self, *exc_info: object) -> None:  # noqa: B027  (lines are not open)
+        """Shows nothing more."""
 
     def is_due(self) -> bool:
         """Whether it should be shown again; asked on every vector step, it does nothing but look at the clock."""
@@ -58,7 +58,7 @@ class TrainingProgress(ABC):
         self._next = time.monotonic() + self._seconds
         self._show(done, self._pace.rate(done), mean_reward)
 
-    def finish(self, done: int, mean_reward: float | None) -> None:
+    def finish(self, done: int, mean_reward: float | None) -> None:  # noqa: B027  (an event says it)
         """The training is over."""
 
     @abstractmethod

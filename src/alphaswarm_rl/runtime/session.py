@@ -160,7 +160,7 @@ class TrainingSession:
             self._next_save = _next_multiple(done, self._save_every)
         self.env.mark()
         if done != self._event_pace.first and self._event_pace.seconds >= _SECONDS_OF_SILENCE:
-            self._emit_step("time", self._event_pace)
+            self._say_alive()
 
     def log(self, reason: Literal["interval", "end"]) -> None:
         """Emits the train.step event of a log interval, or of the end; stores the episodes that finished before it."""
@@ -169,6 +169,11 @@ class TrainingSession:
         self._metrics.clear()
         self._interval_pace = self._event_pace
         self._next_log = _next_multiple(self.learner.timesteps, self._log_every)
+
+    def _say_alive(self) -> None:
+        """Emits a train.step event by the clock, unless the ledger takes nothing now: no training waits or fails for it."""
+        if self.run.ledger.takes_writes():
+            self._emit_step("time", self._event_pace)
 
     def log_halt(self) -> None:
         """Emits a train.step event where a halted training stopped, unless the last one is of there."""
