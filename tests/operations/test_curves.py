@@ -19,47 +19,47 @@ def ledger(settings):
 
 
 @pytest.fixture
-def said(ledger):
+def add_event(ledger):
     """Appends events to a run, which the first of them makes."""
     numbers = iter(range(1, 1000))
 
-    def say(stage, target="train", **payload):
+    def add(stage, target="train", **payload):
         number = next(numbers)
         if number == 1:
             version = ledger.persist_spec(SampleSpec())
             ledger.create_run(version_id=version.id, target=target, seed=1, id=RUN)
         ledger.append_event(RUN, number, stage, utc_now(), payload)
 
-    return say
+    return add
 
 
 def step(timesteps, **changed):
     """What a train.step event says."""
     metrics = {"train/loss": 0.5, "train/entropy_loss": -0.25, "train/explained_variance": None}
-    said = {"timesteps": timesteps, "episodes": 3, "mean_reward": 7.5, "steps_per_second": 100.0, "metrics": metrics}
-    return {**said, "reason": "interval", **changed}
+    payload = {"timesteps": timesteps, "episodes": 3, "mean_reward": 7.5, "steps_per_second": 100.0, "metrics": metrics}
+    return {**payload, "reason": "interval", **changed}
 
 
 def steps(curve):
     return [point.timesteps for point in curve.points]
 
 
-def test_a_point_says_what_its_event_says(settings, said):
-    said("agent.built", agent="ppo")
-    said("train.step", **step(256, reason="time"))
+def test_a_point_says_what_its_event_says(settings, add_event):
+    add_event("agent.built", agent="ppo")
+    add_event("train.step", **step(256, reason="time"))
     (point,) = run_curve(settings, CurveQuery("latest")).points
     assert (point.timesteps, point.reason, point.episodes, point.mean_reward) == (256, "time", 3, 7.5)
     assert (point.steps_per_second, point.loss, point.entropy, point.explained_variance) == (100.0, 0.5, 0.25, None)
     assert point.metrics["train/entropy_loss"] == -0.25
 
 
-def test_points_beyond_the_checkpoint_that_a_run_went_back_to_do_not_count(settings, said):
+def test_points_beyond_the_checkpoint_that_a_run_went_back_to_do_not_count(settings, add_event):
     for at in (100, 200, 300):
-        said("train.step", **step(at, mean_reward=1.0))
-    said("agent.built", resumed_at=200)
+        add_event("train.step", **step(at, mean_reward=1.0))
+    add_event("agent.built", resumed_at=200)
     for at in (300, 400):
-        said("train.step", **step(at, mean_reward=2.0))
-    said("agent.built", resumed_at=400)
+        add_event("train.step", **step(at, mean_reward=2.0))
+    add_event("agent.built", resumed_at=400)
     curve = run_curve(settings, CurveQuery(RUN))
     assert [(point.timesteps, point.mean_reward) for point in curve.points] == [
         (100, 1.0),
@@ -74,18 +74,18 @@ def test_points_beyond_the_checkpoint_that_a_run_went_back_to_do_not_count(setti
     ("count", "shown"),
     [(1, [9]), (2, [0, 9]), (3, [0, 5, 9]), (4, [0, 3, 6, 9]), (9, [0, 1, 2, 3, 5, 6, 7, 8, 9]), (10, list(range(10)))],
 )
-def test_points_are_spread_evenly_and_the_last_is_always_there(settings, said, count, shown):
+def test_points_are_spread_evenly_and_the_last_is_always_there(settings, add_event, count, shown):
     for at in range(10):
-        said("train.step", **step(at))
+        add_event("train.step", **step(at))
     curve = run_curve(settings, CurveQuery("latest", count))
     assert (steps(curve), curve.total_points) == (shown, 10)
     assert steps(run_curve(settings, CurveQuery("latest"))) == list(range(10))
 
 
-def test_events_of_earlier_versions_are_points_of_log_intervals(settings, said):
+def test_events_of_earlier_versions_are_points_of_log_intervals(settings, add_event):
     old = step(64)
     del old["reason"]
-    said("train.step", **old)
+    add_event("train.step", **old)
     assert run_curve(settings, CurveQuery("latest")).points[0].reason == "interval"
 
 
@@ -97,8 +97,8 @@ def test_events_of_earlier_versions_are_points_of_log_intervals(settings, said):
         ("evaluate", "completed", "a run of evaluate learns nothing"),
     ],
 )
-def test_a_run_without_points_says_why(settings, ledger, said, target, status, why):
-    said("start", target=target)
+def test_a_run_without_points_says_why(settings, ledger, add_event, target, status, why):
+    add_event("start", target=target)
     if status is not None:
         ledger.finish_run(RUN, status)
     curve = run_curve(settings, CurveQuery("latest"))
@@ -112,9 +112,9 @@ def test_an_unknown_run_is_refused(settings, ledger):
         run_curve(settings, CurveQuery("abcdef"))
 
 
-def test_the_table_leaves_out_what_no_point_has_and_says_how_many_there_are(settings, said):
+def test_the_table_leaves_out_what_no_point_has_and_says_how_many_there_are(settings, add_event):
     for at in (128, 256, 384):
-        said("train.step", **step(at))
+        add_event("train.step", **step(at))
     shown = call("runs", "curve", "latest", "--points", 2, "--home", settings.home).out.splitlines()
     assert shown[0].split() == ["STEPS", "EPISODES", "MEAN", "REWARD", "STEPS/S", "LOSS", "ENTROPY"]
     assert [line.split() for line in shown[1:3]] == [

@@ -110,11 +110,11 @@ def test_the_clock_changes_nothing_but_events(train, ledger, settings, tmp_path,
     assert seqs == list(range(1, len(seqs) + 1))
     assert episodes[0] == episodes[1]
     assert quiet.checkpoint_sha256 == chatty.checkpoint_sha256
-    told = [
+    points = [
         [(point["step"], {**point["metrics"], "steps_per_second": None}) for point in points_of(folder_of(where, run))]
         for where, run in ((settings, quiet.run_id), (other, chatty.run_id))
     ]
-    assert told[0] == told[1]
+    assert points[0] == points[1]
 
 
 def test_no_training_waits_for_a_ledger_that_takes_nothing_to_say_that_it_is_alive(settings, ledger, rollouts_take):

@@ -171,7 +171,7 @@ class TrainingSession:
         self._next_log = _next_multiple(self.learner.timesteps, self._log_every)
 
     def _say_alive(self) -> None:
-        """Emits a train.step event by the clock, unless the ledger takes nothing now: no training waits or fails for it."""
+        """Emits a train.step event by the clock; no training waits or fails for it: the ledger must take it at once."""
         if self.run.ledger.takes_writes():
             self._emit_step("time", self._event_pace)
 
