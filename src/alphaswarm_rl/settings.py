@@ -14,7 +14,7 @@ from alphaswarm_rl.core.model import FrozenModel
 class StoreSettings(FrozenModel):
     """Where a run's artefacts go."""
 
-    backend: Literal["local", "s3", "mlflow", "wandb"] = Field("local", description="Tracking back-end.")
+    backend: Literal["local", "tensorboard", "s3", "mlflow", "wandb"] = Field("local", description="Tracking back-end.")
     tracking_uri: str = Field(
         "http://localhost:5000", description="Address of the tracker: a server of MLflow or W&B, or s3://bucket/prefix."
     )

@@ -81,6 +81,16 @@
     default = 0.99;
     description = "Discount factor.";
   };
+  options.rl.train.logInterval = lib.mkOption {
+    type = lib.types.int;
+    default = 10;
+    description = "Rollouts between two points of the training's curve (off-policy: 1,000 transitions each).";
+  };
+  options.rl.train.evalDuringTraining = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether the best model is sought by evaluations while training.";
+  };
   options.rl.train.logDir = lib.mkOption {
     type = lib.types.str;
     default = "logs";

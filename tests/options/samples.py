@@ -18,6 +18,8 @@ SAMPLES = {
     "train.learningRate": ("1e-3", 0.001),
     "train.batchSize": ("128", 128),
     "train.gamma": ("0.9", 0.9),
+    "train.logInterval": ("3", 3),
+    "train.evalDuringTraining": ("true", True),
     "train.logDir": ("elsewhere/logs", Path("elsewhere/logs")),
     "eval.episodes": ("3", 3),
     "eval.deterministic": ("false", False),

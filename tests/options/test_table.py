@@ -101,6 +101,8 @@ ALIASES = {
 
 # Rows of our own, by the rule.
 OURS = {
+    "train.logInterval",
+    "train.evalDuringTraining",
     "gates.profile",
     "gates.maxDispersion",
     "metrics.exporter",

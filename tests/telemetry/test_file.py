@@ -155,7 +155,7 @@ def test_each_metric_has_its_switch(run, lines, tmp_path):
 
     everything = found()
     assert everything == {
-        *("rl.episode.reward", "rl.episode.length", "rl.loss", "rl.entropy", "rl.fps"),
+        *("rl.episode.reward", "rl.episode.length", "rl.loss", "rl.entropy", "rl.explained_variance", "rl.fps"),
         *("rl.evaluation.reward", "rl.rows.committed", "rl.halted"),
     }
     assert found(granularity="step") == everything | {"rl.step.reward"}

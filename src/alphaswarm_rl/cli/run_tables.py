@@ -9,6 +9,7 @@ from alphaswarm_rl.cli.text import SHORT_ID, columns, pairs, shown
 from alphaswarm_rl.core.wording import PORTFOLIO_METRICS, window_text
 
 if TYPE_CHECKING:
+    from alphaswarm_rl.operations.curves import Curve
     from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, RunDetails, RunRow
 
 #: Columns of a run that are shown in their own way, or say nothing to people.
@@ -37,6 +38,16 @@ _EVALUATIONS = {
     "IN SAMPLE": "in_sample",
 }
 _ACCOUNTS = {"TOTAL RETURN": "total_return", "SHARPE": "sharpe", "MAX DRAWDOWN": "max_drawdown"}
+#: Columns of a curve, by their titles; those that no point fills are left out.
+_CURVE = {
+    "STEPS": "timesteps",
+    "EPISODES": "episodes",
+    "MEAN REWARD": "mean_reward",
+    "STEPS/S": "steps_per_second",
+    "LOSS": "loss",
+    "ENTROPY": "entropy",
+    "EXPLAINED VARIANCE": "explained_variance",
+}
 #: Columns of the list of runs that are left out where no run has them.
 _WHERE_ANY = ("REWARD", "WINDOW", "RETURN", "SHARPE", "NAME")
 _DAY = len("2024-01-31")
@@ -80,6 +91,18 @@ def run_lines(details: RunDetails) -> list[str]:
     if details.checkpoints:
         lines += ["", "checkpoints kept:"]
         lines += columns(("STEP", "FOLDER"), [(item.timesteps, item.path) for item in details.checkpoints])
+    return lines
+
+
+def curve_lines(curve: Curve) -> list[str]:
+    """The points of a curve, one line each."""
+    if curve.why_empty is not None:
+        return [f"there are no points: {curve.why_empty}"]
+    points = [vars(point) for point in curve.points]
+    chosen = {title: name for title, name in _CURVE.items() if any(point[name] is not None for point in points)}
+    lines = columns(tuple(chosen), [[point[name] for name in chosen.values()] for point in points])
+    if len(points) < curve.total_points:
+        lines += ["", f"{len(points)} of {curve.total_points} points; more: --points"]
     return lines
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alphaswarm_rl.cli.output import ask
-from alphaswarm_rl.cli.run_tables import event_line, run_lines, run_table
+from alphaswarm_rl.cli.run_tables import curve_lines, event_line, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
 from alphaswarm_rl.cli.verb import verb
@@ -88,6 +88,30 @@ def events(session: Session, run: str, after: int, follow: bool) -> None:
     for number, event in enumerate(found):
         session.write(f"{',' if number else ''}\n  {as_json_line(event)}", newline=False)
     session.write("\n]")
+
+
+@verb("runs.curve", group=runs)
+@click.argument("run")
+@click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Show at most N points, evenly spread; the last one is always there.",
+)
+def curve(session: Session, run: str, points: int) -> None:
+    """Show a training's curve: reward, rate, loss, entropy and explained variance by transitions.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest.
+        points: At most that many points.
+    """
+    from alphaswarm_rl.operations.curves import CurveQuery, run_curve
+
+    result = run_curve(session.settings, CurveQuery(run, points))
+    session.answer(result, curve_lines(result))
 
 
 def _choosing_steps(function: Callable[..., None]) -> Callable[..., None]:

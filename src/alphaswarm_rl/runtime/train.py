@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from alphaswarm_rl.core.errors import CheckpointError, RunError
@@ -227,17 +227,16 @@ def _train(session: TrainingSession) -> None:
     """Trains to the end or to a halt, saves, evaluates and finishes the run."""
     run, env, learner, recorder = session.run, session.env, session.learner, session.recorder
     total = run.spec.training.total_timesteps
-    progress = session.progress
-    with progress.counting_from(learner.timesteps) if progress is not None else nullcontext():
+    with session.progress.counting_from(learner.timesteps) as progress:
         learner.train(report_steps(recorder.record_training(env, learner.observation), run.listeners), total, session)
-        if progress is not None:
-            progress.update(env.transitions, env.mean_reward, force=True)
+        progress.finish(env.transitions, env.mean_reward)
     if env.transitions != learner.timesteps:
         # A halt drops the rollout that it came into.
         assert isinstance(env, EpisodeTracker)  # on a device trainings stop between rollouts
         recorder.abandon()
         env.return_to_mark()
     run.wait_if_halted()
+    session.log_halt()
     last = session.save()
     if not run.watcher.reason:
         session.validate_last()

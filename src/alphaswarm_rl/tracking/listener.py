@@ -54,6 +54,8 @@ _RESERVED_TAGS = frozenset(
 _NOTICE = "tracking: "
 #: Seconds between two looks at the state of the delivery.
 _CHECK_INTERVAL_S = 2.0
+#: Reasons of train.step events that are points: a run that was killed has the same as an undisturbed one.
+_POINTS = ("interval", "end")
 
 
 def journal_folder(settings: Settings) -> Path:
@@ -117,9 +119,9 @@ class TrackingListener(RunListener):
         self._courier = self._start_courier()
 
     def on_event(self, event: Event) -> None:
-        """Of the events, the figures that a training emits at its log interval."""
-        if event.stage == "train.step":
-            payload = event.payload
+        """Of the events, the figures of log intervals and of the end: others are emitted by the clock."""
+        payload = event.payload
+        if event.stage == "train.step" and payload["reason"] in _POINTS:
             values = {
                 **self._episodes.means,
                 "episode/finished": payload["episodes"],

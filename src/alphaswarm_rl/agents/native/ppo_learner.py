@@ -19,7 +19,10 @@ from alphaswarm_rl.agents.encoders import encoded_shape, encoder_for
 from alphaswarm_rl.agents.native.action_head import ActionHead
 from alphaswarm_rl.agents.native.actor_critic import (
     APPROX_KL,
+    ENTROPY,
+    POLICY_LOSS,
     STATISTICS,
+    VALUE_LOSS,
     ActorCritic,
     Decisions,
     LossSettings,
@@ -236,7 +239,7 @@ class PpoLearner(NativeLearner):
         batches: Callable[[], Iterator[Minibatch]],
         totals: BackendArray,
         progress: float,
-        extras: Mapping[str, float],
+        extras: Mapping[str, BackendArray | float],
     ) -> dict[str, float]:
         """Passes over a rollout until they are done or the policy moved too far; gives the metrics.
 
@@ -244,7 +247,7 @@ class PpoLearner(NativeLearner):
             batches: Gives the minibatches of a pass, in a new order at each call.
             totals: Zeros for the sums of the `STATISTICS`.
             progress: Share of the training that was done when the rollout began.
-            extras: What else there is to report.
+            extras: What else there is to report; of a device it is read once the update is done.
         """
         settings = self._settings
         rate, clip_range = settings.annealed(progress)
@@ -263,8 +266,9 @@ class PpoLearner(NativeLearner):
                 break
         means = (totals / updates).tolist()
         steps = self.net.steps
+        loss = means[POLICY_LOSS] + settings.loss.vf_coef * means[VALUE_LOSS] - settings.loss.ent_coef * means[ENTROPY]
         more = {"learning_rate": rate, "clip_range": clip_range, "n_updates": steps, "stopped_early": stopped, **extras}
-        return _metrics(means, steps, more)
+        return _metrics(means, steps, {"loss": loss, **more})
 
     # State.
 
@@ -309,7 +313,7 @@ class PpoLearner(NativeLearner):
         """Continues with that."""
 
 
-def _metrics(means: Iterable[float], steps: int, more: Mapping[str, float]) -> dict[str, float]:
+def _metrics(means: Iterable[float], steps: int, more: Mapping[str, BackendArray | float]) -> dict[str, float]:
     """What an update reports; means that are not finite are an error.
 
     Args:
