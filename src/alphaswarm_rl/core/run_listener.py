@@ -280,6 +280,13 @@ class RunListener:
     def on_evaluation(self, evaluated: PolicyEvaluation) -> None:
         """A policy was evaluated."""
 
+    def wants_judgement(self, checkpoint: Checkpoint) -> bool:
+        """Whether the policy of a checkpoint should be judged on the validation window, and was not yet."""
+        return False
+
+    def on_judgement(self, evaluated: PolicyEvaluation) -> None:
+        """The policy of a checkpoint was judged; nothing else knows of it: no table, no row of the ledger."""
+
     def on_end(self, run: RunFacts) -> None:
         """The run ended."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -260,6 +260,27 @@ class Builder:
     def in_training(self, window: Window, training: TrainingSpec | None = None) -> bool | None:
         """Whether an evaluation on those dates sees what the policy was trained on; None where nobody can know."""
         return self._overlaps(window, [each.window for each in self._trainings(training)])
+
+    def trained_windows(self) -> list[Window]:
+        """The dates that the spec's policy is trained on; none where it learns nothing."""
+        return [each.window for each in self._trainings(None)]
+
+    def judged_window(self, window: Window, seen: Iterable[Window]) -> Window | None:
+        """The dates of a validation window that policies are judged on: what none of them was trained on.
+
+        Where training lies in its middle, the piece with the most bars is left; without bars, the latest. None where
+        nothing is left.
+
+        Args:
+            window: The validation window.
+            seen: What the policies were trained on.
+        """
+        pieces = window.without(seen)
+        if self.data is None:
+            return next(reversed(pieces), None)
+        bars = [(self.data.num_bars(piece), piece) for piece in pieces]
+        most = max((count for count, _ in bars), default=0)
+        return next((piece for count, piece in bars if count == most > 0), None)
 
     def _trainings(self, training: TrainingSpec | None) -> list[TrainingSpec]:
         """How the policy was trained; none where it never was."""

@@ -83,6 +83,11 @@ class MarketData:
         first, stop = _range(self.load((window,)), window)
         return self.raw(window).fingerprint if stop - first >= FEWEST_BARS else None
 
+    def num_bars(self, window: Window) -> int:
+        """How many bars of a window may be traded; 0 where the data does not reach it."""
+        first, stop = _range(self.load((window,)), window)
+        return max(0, stop - first)
+
     def traded_fingerprint(self, window: Window, first: int) -> str:
         """SHA-256 of the bars of a window that can be traded: prices and what else a fill needs, no features.
 

@@ -17,7 +17,7 @@ from alphaswarm_rl.core.judgement import JUDGEMENT
 from alphaswarm_rl.core.run_listener import Evaluation, PolicyEvaluation
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
-from alphaswarm_rl.core.types import Array, JsonObject
+from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder, load_preprocessing, training_windows
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, restoring
@@ -45,6 +45,7 @@ class Arguments:
     window: Window | None = None
     episodes: int | None = None
     deterministic: bool | None = None
+    validation: bool | None = None
 
     def __post_init__(self) -> None:
         if self.episodes is not None and (not isinstance(self.episodes, int) or self.episodes < 1):
@@ -134,8 +135,9 @@ def _version(ledger: Ledger, spec: RLExperimentSpec, parent: RunRow | None, *, s
 def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCheckpoint | None) -> None:
     spec = run.spec
     training = spec.training if loaded is None else loaded.trained_spec.training
+    phase: EvaluationPhase = "validation" if arguments.validation else "evaluate"
     plan = EvaluationPlan(
-        phase="replay" if run.row.target == "replay" else "evaluate",
+        phase="replay" if run.row.target == "replay" else phase,
         window=arguments.window or spec.evaluation.window,
         episodes=arguments.episodes or spec.evaluation.episodes,
         deterministic=spec.evaluation.deterministic if arguments.deterministic is None else arguments.deterministic,
@@ -154,7 +156,7 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
     if loaded is not None:
         with restoring(loaded.checkpoint.path):
             builder.restore_data(loaded.states)
-    env = evaluation_env(builder, "evaluate", plan.window, episodes=plan.episodes, render=plan.render)
+    env = evaluation_env(builder, phase, plan.window, episodes=plan.episodes, render=plan.render)
     with closing(env), run.open_recorder() as recorder:
         start.report_env(run, env)
         learner = builder.build_learner(env, training=False)
@@ -200,12 +202,14 @@ def evaluation_env(
 
 
 def evaluate_policy(
-    run: Run, builder: Builder, learner: Learner, env: AnyVectorEnv, recorder: RunRecorder, plan: EvaluationPlan
+    run: Run, builder: Builder, learner: Learner, env: AnyVectorEnv, recorder: RunRecorder | None, plan: EvaluationPlan
 ) -> PolicyEvaluation | None:
-    """Plays the planned episodes and records their steps; None when the run was halted meanwhile."""
-    recorded = recorder.record_evaluation(
-        env, plan.phase, episodes=plan.episodes, timesteps=plan.timesteps, first_episode=plan.first_episode
-    )
+    """Plays the planned episodes and records their steps, without a recorder none; None when the run was halted."""
+    recorded = env
+    if recorder is not None:
+        recorded = recorder.record_evaluation(
+            env, plan.phase, episodes=plan.episodes, timesteps=plan.timesteps, first_episode=plan.first_episode
+        )
     started = datetime.now(UTC)
     with span("evaluate", phase=plan.phase):
         evaluation = evaluate_learner(
