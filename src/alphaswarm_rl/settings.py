@@ -39,6 +39,10 @@ class RegistrySettings(FrozenModel):
         None, description="What the lower bound of a model's mean reward must reach; null: nothing."
     )
     min_episodes: int = Field(10, ge=1, description="Evaluation episodes a model needs to be validated.")
+    judge_checkpoints: bool = Field(
+        True,
+        description="Whether a training whose spec has a validation window judges each of its checkpoints on it.",
+    )
     keep_top_n: int | None = Field(10, ge=1, description="How many models of a scope are kept; null: all.")
     max_age: int | None = Field(None, ge=1, description="Days after which a model may be pruned; null: never.")
 

@@ -124,7 +124,7 @@ def test_an_evaluation_that_overtakes_is_judged_too(registry: ModelRegistry, tmp
 
 def test_an_evaluation_fills_the_row(registry: ModelRegistry, tmp_path: Path) -> None:
     row = registry.register(new_model(tmp_path / "model"))
-    registry.add_evaluation(row.id, evaluation(1.0, 2.0))
+    registry.add_evaluation(row.id, evaluation(1.0, 2.0, window_start="2019-01-01"))
     returns = [90.0, 100.0, 110.0]
     stored = registry.add_evaluation(
         row.id,

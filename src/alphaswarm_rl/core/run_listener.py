@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from alphaswarm_rl.core.claims import Claim
+from alphaswarm_rl.core.judgement import Judgement
 from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ class PolicyEvaluation:
         deterministic: Whether the policy acted without drawing.
         checkpoint: The policy's checkpoint; None where it has none, or none yet.
         started: When the evaluation began.
+        judgement: What it was judged on.
+        in_training: Whether bars were played that the policy was trained on; None where nobody can know.
     """
 
     evaluation: Evaluation
@@ -140,6 +143,8 @@ class PolicyEvaluation:
     deterministic: bool
     checkpoint: Checkpoint | None
     started: datetime
+    judgement: Judgement
+    in_training: bool | None
 
 
 @dataclass(frozen=True)
@@ -281,6 +286,13 @@ class RunListener:
         Asked by a resume that goes on from the checkpoint; what one listener has not heard of is judged again.
         """
         return True
+
+    def wants_judgement(self, checkpoint: Checkpoint) -> bool:
+        """Whether the policy of a checkpoint should be judged on the validation window, and was not yet."""
+        return False
+
+    def on_judgement(self, evaluated: PolicyEvaluation) -> None:
+        """The policy of a checkpoint was judged; nothing else knows of it: no table, no row of the ledger."""
 
     def on_end(self, run: RunFacts) -> None:
         """The run ended."""

@@ -58,8 +58,12 @@ class Evidence:
 
     @property
     def newest(self) -> EvaluationRow | None:
-        """The evaluation that counts."""
-        return self.evaluations[-1] if self.evaluations else None
+        """The evaluation that counts: the newest that chooses, where there are dates on the validation window.
+
+        Where none chooses, the newest of all.
+        """
+        choosing = [row for row in self.evaluations if row.judgement_key is not None]
+        return next(reversed(choosing or self.evaluations), None)
 
 
 Gate = Callable[[Evidence], Verdict]

@@ -15,7 +15,7 @@ from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.database import Database, open_ready
 from alphaswarm_rl.db.engine import open_engine, read, write
 from alphaswarm_rl.db.schema import LEDGER, REGISTRY
-from alphaswarm_rl.models import claims, places, promotion, queries, records, retention, validation
+from alphaswarm_rl.models import claims, places, promotion, queries, ranking, records, retention, validation
 from alphaswarm_rl.models.gates import Limits, gates_of
 from alphaswarm_rl.models.queries import Conditions
 from alphaswarm_rl.models.rows import (
@@ -169,7 +169,9 @@ class ModelRegistry(Database):
         return self._read(queries.at, path)
 
     def list(self, *, top_n: int | None = None, **conditions: Unpack[Conditions]) -> Models:
-        """Models by lower bound, of equal ones the newest first; those without one last, by mean reward.
+        """Models, those that were judged alike together; of them by lower bound, of equal ones the newest first.
+
+        Those without a bound come after those, by mean reward. Last come models whose scores choose nothing.
 
         Args:
             top_n: At most that many.
@@ -187,11 +189,54 @@ class ModelRegistry(Database):
     ) -> ModelRow | None:
         """The best model whose newest validation passed and that is not archived; None where there is none.
 
+        Scores are compared only where they were judged alike. Where there are dates, scores on a validation window
+        choose and no others.
+
         Raises:
-            ModelError: No scope is given, and such models are of more than one.
+            ModelError: No scope is given, and such models are of more than one; or they were never judged alike.
         """
         conditions = queries.clauses(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
-        return self._read(queries.best, conditions)
+        return self._read(ranking.best, conditions)
+
+    def why_none_is_best(
+        self,
+        scope: Scope | None = None,
+        *,
+        env_id: str | None = None,
+        algorithm: str | None = None,
+        tag: str | None = None,
+    ) -> tuple[str, str]:
+        """Why `best` gives no model, and what can be done."""
+        conditions = queries.clauses(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
+        found = self._read(ranking.unjudged, conditions)
+        if not found:
+            why = "no such model has passed its newest validation"
+            return why, "See: rl models list, rl models show ID. Judge one: rl models validate ID."
+        ids = ", ".join(str(row.id) for row in found[:10])
+        return (
+            f"only scores on a validation window choose, and those that passed ({ids}) have none: their specs name no "
+            "such window, or they were scored before it was kept what a score was judged on",
+            f"Judge one on it, or learn why not: rl models judge {found[0].id}. A spec names it by "
+            "training.validation_start and validation_end.",
+        )
+
+    def better(self, first: int, second: int) -> int | None:
+        """The one of two models with the higher score under the newest judgement they share; None: they share none."""
+        with read(self.engine) as connection:
+            return ranking.better(connection, *(queries.get(connection, model_id) for model_id in (first, second)))
+
+    def successor(self, current: ModelRow, *, passed_over: Collection[int] = ()) -> ModelRow | None:
+        """The validated model that should answer where one answers now; None where there is none.
+
+        Args:
+            current: The model that answers; it goes on while it is validated and no other one of its scope beats it.
+            passed_over: Models that cannot answer.
+
+        Raises:
+            ModelError: It should not answer, and those that could were never judged alike.
+        """
+        conditions = queries.clauses(validated=True, scope=current.scope)
+        return self._read(ranking.successor, conditions, current.id, passed_over)
 
     def scopes(self) -> Scopes:
         """The scopes of all models."""
@@ -231,10 +276,23 @@ class ModelRegistry(Database):
     # Which model is live.
 
     def promote(
-        self, model_id: int, *, to: Status = "production", who: str, why: str, alias: str | None = None
+        self,
+        model_id: int,
+        *,
+        to: Status = "production",
+        who: str,
+        why: str,
+        alias: str | None = None,
+        even_if_worse: bool = False,
     ) -> PromotionRow:
-        """Gives a model another place: production needs a passed validation and a file that was not changed."""
-        return _logged(promotion.promote(self.engine, model_id, to=to, who=who, why=why, alias=alias))
+        """Gives a model another place: production needs a passed validation and a file that was not changed.
+
+        Where there are dates it also needs a score on a validation window, and must not have the lower one where it and
+        the present production model were judged alike, unless `even_if_worse` says so.
+        """
+        return _logged(
+            promotion.promote(self.engine, model_id, to=to, who=who, why=why, alias=alias, even_if_worse=even_if_worse)
+        )
 
     def rollback(self, where: Scope | str, *, who: str, why: str) -> PromotionRow:
         """Puts the production model before the present one back, of a scope or of the scope of an alias."""
@@ -259,7 +317,7 @@ class ModelRegistry(Database):
                 places.put_away(connection, model, who="registry", because=because)
 
     def held(self, root: Path) -> set[Path]:
-        """Files below a folder that must stay: of models that were evaluated, protected, aliased, deployed, parents."""
+        """Files below a folder that must stay: of models that are best, deployed, aliased, protected or parents."""
         return retention.held(self.engine, root)
 
     def in_use(self, paths: Collection[Path]) -> dict[Path, str]:

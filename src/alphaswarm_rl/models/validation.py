@@ -90,7 +90,7 @@ def _stored(connection: Connection, profile: str, evidence: Evidence, verdicts: 
         "checks": [asdict(verdict) for verdict in verdicts],
         "evidence": _kept(evidence),
         "limits": asdict(evidence.limits),
-        "evaluation_id": None if evidence.newest is None else evidence.newest.id,
+        "evaluation_id": evidence.evaluations[-1].id if evidence.evaluations else None,
     }
     connection.execute(update(models).where(models.c.id == model_id).values(validated=passed))
     return _row(queries.inserted(connection, validations, values))

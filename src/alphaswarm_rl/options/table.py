@@ -58,7 +58,9 @@ _TRAINS = ("train", "tune", "resume")
 #: Commands that read or write the tables of recorded steps.
 _STEPS = ("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories", "runs.rm", "runs.gc")
 #: Commands that load a policy without running a spec.
-_LOADS = ("infer", "models.add", "models.load")
+_LOADS = ("infer", "models.add", "models.load", "models.judge")
+#: Commands that put a model through its gates without training or being one of the runs above.
+_GATES = ("models.validate", "models.judge")
 #: Options that every command takes besides its own.
 EVERY = "every"
 
@@ -184,8 +186,9 @@ _SETTINGS_OPTIONS = (
     _setting("Registry", "enable", "--registry", "registry.enable"),
     _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB",
              verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc")),
-    _setting("Registry", "minReward", "--min-reward", "registry.min_reward", verbs=(*_RUNS, "models.validate")),
-    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", verbs=(*_RUNS, "models.validate")),
+    _setting("Registry", "minReward", "--min-reward", "registry.min_reward", verbs=(*_RUNS, *_GATES)),
+    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", verbs=(*_RUNS, *_GATES)),
+    _setting("Registry", "judgeCheckpoints", "--judge-checkpoints", "registry.judge_checkpoints", verbs=_TRAINS),
     _setting("Registry", "keepTopN", "--keep-top-n", "registry.keep_top_n", verbs=("models.prune",)),
     _setting("Registry", "maxAge", "--max-age", "registry.max_age", verbs=("models.prune",)),
     _setting("Metrics", "enable", "--metrics", "metrics.enable"),
@@ -214,9 +217,9 @@ _SETTINGS_OPTIONS = (
     _setting("Logs", "endpoint", "--logs-endpoint", "logs.endpoint", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"),
     _setting("Logs", "exporter", "--logs-exporter", "logs.exporter", "OTEL_LOGS_EXPORTER"),
     _setting("Logs", "level", "--log-level", "logs.level", verbs=(*_RUNS, EVERY)),
-    _setting("Gates", "profile", "--gates-profile", "gates.profile", verbs=(*_RUNS, "models.validate")),
-    _setting("Gates", "maxDispersion", "--max-dispersion", "gates.max_dispersion", verbs=(*_RUNS, "models.validate")),
-    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, "models.add", "models.load")),
+    _setting("Gates", "profile", "--gates-profile", "gates.profile", verbs=(*_RUNS, *_GATES)),
+    _setting("Gates", "maxDispersion", "--max-dispersion", "gates.max_dispersion", verbs=(*_RUNS, *_GATES)),
+    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, *_LOADS[1:])),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
              "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",

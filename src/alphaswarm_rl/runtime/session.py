@@ -25,6 +25,7 @@ from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoin
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.run_recorder import RunRecorder, records_training
 from alphaswarm_rl.runtime.evaluate import evaluate_policy, evaluation_env, report_evaluation
+from alphaswarm_rl.runtime.judging import CheckpointJudge
 from alphaswarm_rl.runtime.pace import Pace
 from alphaswarm_rl.runtime.progress import progress_of
 from alphaswarm_rl.runtime.rollout import EvaluationPlan
@@ -101,6 +102,7 @@ class TrainingSession:
         line: The checkpoints that the run stands on and the ledger names, kept or not, the oldest first.
         best: The checkpoint of the best model so far, by its validation.
         best_reward: Its mean reward in that validation.
+        judge: Judges checkpoints on the validation window; None: they are not judged.
     """
 
     def __init__(self, run: Run, builder: Builder, learner: Learner, envs: PhaseEnvs, recorder: RunRecorder) -> None:
@@ -117,6 +119,7 @@ class TrainingSession:
         self.line: list[Checkpoint] = []
         self.best: Checkpoint | None = None
         self.best_reward: float | None = None
+        self.judge: CheckpointJudge | None = None
         training = run.spec.training
         self._log_every = training.log_interval * (learner.rollout_transitions or _OFF_POLICY_LOG_UNIT)
         self._save_every = run.settings.store.checkpoint_freq
@@ -279,8 +282,14 @@ class TrainingSession:
         self.line.append(checkpoint)
         for listener in run.listeners:
             listener.on_checkpoint(checkpoint)
+        self.judge_checkpoint(checkpoint)
         self.prune()
         return checkpoint
+
+    def judge_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Judges the policy as it is saved in a checkpoint, where checkpoints are judged and this one was not yet."""
+        if self.judge is not None:
+            self.judge.judge(self.learner, self.env.env, checkpoint)
 
     def prune(self) -> None:
         """Deletes checkpoints that nobody needs: all but the newest that the ledger names, and those that are held.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from alphaswarm_rl.core.errors import SpecError, nearest
+from alphaswarm_rl.core.slots import WINDOW
 from alphaswarm_rl.core.study_context import StudyRun
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.statistics.performance import ACCOUNT_MEASURES, EPISODE_MEASURES
@@ -60,6 +61,8 @@ class Metric:
                 "the base spec makes no validations",
                 f"Write training: {{eval_during_training: true}} in it, or take evaluation.{self.name}.",
             )
+        if _has_dates(spec):
+            self._refuse_windows_that_choose_nothing(spec)
         if self.window == "evaluation" and spec.evaluation.episodes == 0:
             raise SpecError(what, "the base spec makes no evaluation", "Give it evaluation.episodes of 1 or more.")
         if self.name in ACCOUNT_MEASURES and not _trades(spec):
@@ -73,6 +76,28 @@ class Metric:
                 "the base spec makes no validations that a trial could be pruned by",
                 "Write training: {eval_during_training: true} in it, or study: {pruning: false}.",
             )
+
+    def _refuse_windows_that_choose_nothing(self, spec: RLExperimentSpec) -> None:
+        """Refuses to choose by dates that only report: those of the evaluation, or all bars."""
+        what, names = f"study.metric {str(self)!r}", "training.validation_start and validation_end"
+        if self.window == "evaluation":
+            raise SpecError(
+                what,
+                "the evaluation window is reported and chooses nothing",
+                f"Take validation.{self.name}; it needs training.eval_during_training: true, and {names}.",
+            )
+        if not spec.training.validation_window:
+            raise SpecError(
+                what,
+                "the base spec has no validation window: its validations play all bars, those of training and "
+                "evaluation among them",
+                f"Write {names} in it.",
+            )
+
+
+def _has_dates(spec: RLExperimentSpec) -> bool:
+    assert spec.env is not None
+    return WINDOW in spec.env.build().slots()
 
 
 def _trades(spec: RLExperimentSpec) -> bool:
