@@ -103,6 +103,12 @@ ALIASES = {
 OURS = {
     "gates.profile",
     "gates.maxDispersion",
+    "gates.minBars",
+    "gates.measure",
+    "gates.minMeasure",
+    "gates.maxDrawdown",
+    "gates.maxShortfall",
+    "gates.maxProfitShare",
     "metrics.exporter",
     "metrics.prometheusHost",
     "metrics.prometheusPort",
