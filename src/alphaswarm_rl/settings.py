@@ -54,6 +54,23 @@ class GatesSettings(FrozenModel):
     max_dispersion: float = Field(
         1.0, gt=0, description="Most that returns of episodes may spread, as a multiple of their usual size."
     )
+    min_bars: int = Field(100, ge=2, description="Bars that a model which trades must have been judged on.")
+    measure: Literal["sharpe", "sortino", "mean_return", "total_return"] = Field(
+        "sharpe", description="Measure of a trading account whose bootstrap lower bound must reach the minimum."
+    )
+    min_measure: float = Field(0.0, description="What the lower bound of that measure must reach.")
+    max_drawdown: float = Field(
+        0.3, ge=0, le=1, description="Deepest fall of a trading account that is allowed, as a part of its value."
+    )
+    max_shortfall: float = Field(
+        0.0,
+        ge=0,
+        description="Most that the lower bound of a trading account's yearly return may be below that of cash and of "
+        "equal weights after costs.",
+    )
+    max_profit_share: float = Field(
+        0.5, gt=0, description="Most of the profit that one asset may make where three or more are traded."
+    )
 
 
 def _exporter(signal: str, also: str = "") -> Any:

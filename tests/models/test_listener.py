@@ -257,6 +257,11 @@ def test_an_unknown_profile_is_told_before_the_training(train, settings, ledger)
     assert (run.status, run.timesteps) == ("failed", 0)
 
 
+def failed_gates(registry, row):
+    """The gates that the newest validation of a model did not pass."""
+    return {check.gate for check in registry.validations(row.id)[-1].checks if not check.passed}
+
+
 def asking(settings, least):
     return changed(settings, registry=RegistrySettings(min_reward=least, min_episodes=2))
 
@@ -273,7 +278,11 @@ def test_negative_means_are_judged_on_their_merits(train, settings, registry, le
     row = by_step(registry, result.run_id)[400]
     assert row.env_id == "Pendulum-v1"
     assert row.mean_reward < 0
-    assert row.validated is passes
+    failed = failed_gates(registry, row)
+    assert ("reward_lower_bound" not in failed) is passes
+    # Nothing made this policy: it passes nowhere, whatever it earns.
+    assert {"trained", "not_constant"} <= failed
+    assert not row.validated
 
 
 @pytest.mark.parametrize(("share", "passes"), [(3.0, True), (0.5, False)])
@@ -288,7 +297,23 @@ def test_a_losing_trading_run_passes_or_fails_on_its_merits(settings, registry, 
     assert lost < 0
     result = RLRuntime(spec, asking(settings, share * lost)).train()
     row = by_step(registry, result.run_id)[128]
-    assert (row.mean_reward, row.validated) == (lost, passes)
+    assert (row.mean_reward, row.validated) == (lost, False)
+    failed = failed_gates(registry, row)
+    assert ("reward_lower_bound" not in failed) is passes
+    assert {"trained", "measure_lower_bound", "not_worse_than_cash", "not_worse_than_equal_weight"} <= failed
+
+
+def test_an_evaluation_of_a_trading_run_leaves_its_curve(settings, registry):
+    result = RLRuntime(trading(), settings).train()
+    row = by_step(registry, result.run_id)[128]
+    (evaluation,) = registry.evaluations(row.id)
+    curves = evaluation.metrics["curves"]
+    assert curves["bars"] == len(curves["returns"]) == len(curves["equal_weight"]) == result.metrics["mean_length"]
+    assert curves["max_drawdown"] == result.metrics["max_drawdown"]
+    assert set(curves["profits"]) == {"SYN0", "SYN1"}
+    assert evaluation.metrics["updates"] > 0
+    assert "min_bars" in failed_gates(registry, row)  # three months
+    assert "trained" not in failed_gates(registry, row)
 
 
 def test_models_are_compared_where_rewards_observations_and_actions_mean_the_same(train, settings, registry):

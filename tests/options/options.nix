@@ -334,6 +334,36 @@
     default = 1.0;
     description = "Most that returns of episodes may spread, as a multiple of their usual size.";
   };
+  options.rl.gates.minBars = lib.mkOption {
+    type = lib.types.int;
+    default = 100;
+    description = "Bars that a model which trades must have been judged on.";
+  };
+  options.rl.gates.measure = lib.mkOption {
+    type = lib.types.enum [ "sharpe" "sortino" "mean_return" "total_return" ];
+    default = "sharpe";
+    description = "Measure of a trading account whose bootstrap lower bound must reach the minimum.";
+  };
+  options.rl.gates.minMeasure = lib.mkOption {
+    type = lib.types.float;
+    default = 0.0;
+    description = "What the lower bound of that measure must reach.";
+  };
+  options.rl.gates.maxDrawdown = lib.mkOption {
+    type = lib.types.float;
+    default = 0.3;
+    description = "Deepest fall of a trading account that is allowed, as a part of its value.";
+  };
+  options.rl.gates.maxShortfall = lib.mkOption {
+    type = lib.types.float;
+    default = 0.0;
+    description = "Most that the lower bound of a trading account's yearly return may be below that of cash and of equal weights after costs.";
+  };
+  options.rl.gates.maxProfitShare = lib.mkOption {
+    type = lib.types.float;
+    default = 0.5;
+    description = "Most of the profit that one asset may make where three or more are traded.";
+  };
   # Data: Market data. Source → Panel (Information)
   options.rl.data.root = lib.mkOption {
     type = lib.types.str;

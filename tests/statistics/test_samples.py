@@ -40,3 +40,10 @@ def test_a_trend_is_a_line_with_its_interval():
     with pytest.raises(ValueError, match="three points"):
         trend([(0.0, 1.0), (1.0, 3.0)], 0.9)
     assert trend([(0.0, -1e308), (1.0, 0.0), (2.0, 1e308)], 0.9) is None
+
+
+@pytest.mark.parametrize(("episodes", "bound"), [(2, None), (9, None), (10, 5.0)])
+def test_few_returns_that_are_all_equal_prove_nothing(episodes, bound):
+    assert lower_bound(episodes, 5.0, 0.0, [5.0] * episodes) == bound
+    assert lower_bound(episodes, 5.0, 0.0, None) == bound
+    assert lower_bound(2, 5.0, None, [5.0, 5.5]) is not None

@@ -57,13 +57,17 @@ def _table(title: str, runs: Sequence[JudgedRun]) -> list[str]:
         (
             run.label,
             run.run_id[:SHORT_ID],
-            f"{run.metrics['sharpe']:.2f}",
-            *(f"{run.metrics[name]:.1%}" for name in _PERCENTS),
+            _number(run.metrics["sharpe"], ".2f"),
+            *(_number(run.metrics[name], ".1%") for name in _PERCENTS),
             f"{run.seconds:.1f}",
         )
         for run in runs
     ]
     return [f"{title}:", *columns(_HEADING, rows), ""]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
 
 
 if __name__ == "__main__":

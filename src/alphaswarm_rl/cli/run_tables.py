@@ -125,7 +125,7 @@ def _values(details: RunDetails) -> Mapping[str, object]:
             known["judged_on"] = window_text(summary)
         elif name not in _ELSEWHERE and name not in account:
             known[name] = value
-    return {**known, **account, "children": details.children}
+    return {**known, **account, "undefined": summary.get("undefined"), "children": details.children}
 
 
 def _evaluation_table(evaluations: Sequence[EvaluationRow]) -> list[str]:

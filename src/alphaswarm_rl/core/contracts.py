@@ -251,6 +251,10 @@ class Learner(Stateful, Protocol):
     #: What it saw last and goes on from; None where training begins with a reset.
     observation: Any
 
+    @property
+    def updates(self) -> int | None:
+        """Updates that made its policy; None where it does not count them."""
+
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""
 

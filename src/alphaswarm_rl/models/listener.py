@@ -9,7 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
-from alphaswarm_rl.core.run_listener import Checkpoint, EvaluationMetrics, PolicyEvaluation, RunHandle, RunListener
+from alphaswarm_rl.core.run_listener import (
+    Checkpoint,
+    Evaluation,
+    EvaluationMetrics,
+    PolicyEvaluation,
+    RunHandle,
+    RunListener,
+)
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.models.gates import ACTIONS_VARY, CURVES, UPDATES
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, NewEvaluation, NewModel, Scope, Source
 from alphaswarm_rl.settings import Settings
@@ -172,7 +181,7 @@ class ModelListener(RunListener):
             returns=evaluation.distinct,
             source=_SOURCES[evaluated.phase],
             run_id=self._facts.id,
-            metrics=metrics,
+            metrics={**metrics, **_evidence(evaluation)},
             judgement=evaluated.judgement,
             chooses=chooses,
         )
@@ -188,3 +197,11 @@ class ModelListener(RunListener):
             failed=[verdict.gate for verdict in validation.checks if not verdict.passed],
             **details,
         )
+
+
+def _evidence(evaluation: Evaluation) -> JsonObject:
+    """What gates need of an evaluation beside its metrics."""
+    found: JsonObject = {UPDATES: evaluation.updates, ACTIONS_VARY: evaluation.actions_vary}
+    if evaluation.curves is not None:
+        found[CURVES] = evaluation.curves.to_json()
+    return {name: value for name, value in found.items() if value is not None}

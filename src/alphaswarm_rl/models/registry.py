@@ -92,8 +92,8 @@ class ModelRegistry(Database):
         limits = Limits(
             min_reward=settings.registry.min_reward,
             min_episodes=settings.registry.min_episodes,
-            max_dispersion=settings.gates.max_dispersion,
             confidence=CONFIDENCE,
+            **settings.gates.model_dump(exclude={"profile"}),
         )
         return cls(open_ready(settings.registry_url, *schemas), limits, settings.gates.profile)
 

@@ -96,8 +96,10 @@ def _timed(label: str, run: Callable[[], RunResult]) -> tuple[RunResult, JudgedR
 
 def _verdict(contest: Sequence[JudgedRun]) -> str:
     """What the table says about the agent, in words."""
-    sharpe = contest[0].metrics["sharpe"]
-    best = max(contest[1:], key=lambda run: float(run.metrics["sharpe"]))
+    sharpe, others = contest[0].metrics["sharpe"], [run for run in contest[1:] if run.metrics["sharpe"] is not None]
+    if sharpe is None or not others:
+        return "PPO or every rule has no Sharpe ratio, so nothing is compared: an account that never moves has none."
+    best = max(others, key=lambda run: float(run.metrics["sharpe"]))
     against = f"{best.label} (Sharpe {sharpe:.2f} against {best.metrics['sharpe']:.2f})"
     if sharpe <= best.metrics["sharpe"]:
         verdict = f"PPO does not beat {against}: no edge shown."

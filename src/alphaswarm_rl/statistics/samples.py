@@ -14,6 +14,8 @@ Point = tuple[float, float]
 
 #: How sure a lower bound is.
 CONFIDENCE = 0.95
+#: Fewer returns that are all equal have no lower bound: that two agree says nothing of how far a third may be off.
+EQUAL_EPISODES = 10
 
 
 def mean_of(values: Sequence[float]) -> float | None:
@@ -41,9 +43,12 @@ def lower_bound(
     returns: Sequence[float | None] | None,
     confidence: float = CONFIDENCE,
 ) -> float | None:
-    """The number that the true mean exceeds with that confidence, by Student's t; one episode has no such bound."""
+    """The number that the true mean exceeds with that confidence, by Student's t.
+
+    One episode has no such bound, nor have fewer than `EQUAL_EPISODES` whose returns are all equal.
+    """
     spread = sample_std(episodes, std, returns)
-    if mean is None or spread is None:
+    if mean is None or spread is None or (spread == 0 and episodes < EQUAL_EPISODES):
         return None
     return _finite(lambda: mean - _student(episodes - 1, confidence) * spread / math.sqrt(episodes))
 

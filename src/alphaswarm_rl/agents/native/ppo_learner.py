@@ -208,6 +208,13 @@ class PpoLearner(NativeLearner):
         self._settings = settings
         self._estimator = settings.estimator
         self._training = request.training
+        #: Gradient steps of a loaded policy, which a learner that only predicts has no optimiser for.
+        self._loaded_updates = 0
+
+    @property
+    def updates(self) -> int | None:
+        """Gradient steps that made its policy."""
+        return self.net.steps if self._training else self._loaded_updates
 
     # The update.
 
@@ -290,10 +297,10 @@ class PpoLearner(NativeLearner):
         if self._observation_moments is not None:
             self._observation_moments.set_state(state.part("scale_observations"))
         self.timesteps = int(state.data["timesteps"])
+        self._loaded_updates = steps = int(state.data["gradient_steps"])
         if not self._training:
             return False  # what only training needs may be of another device
         self._load_training_state(state)
-        steps = int(state.data["gradient_steps"])
         self.net.set_optimiser(state.under("adam_first"), state.under("adam_second"), steps)
         for name, scale in self._scales().items():
             scale.set_state(state.part(f"scale_{name}"))

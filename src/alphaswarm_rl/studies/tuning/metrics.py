@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from alphaswarm_rl.core.errors import SpecError, nearest
 from alphaswarm_rl.core.slots import WINDOW
 from alphaswarm_rl.core.study_context import StudyRun
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.statistics.performance import ACCOUNT_MEASURES, EPISODE_MEASURES
 
@@ -43,13 +44,22 @@ class Metric:
         return f"{self.window}.{self.name}"
 
     def of(self, run: StudyRun) -> float | None:
-        """Its value in a run; None where the run has none.
+        """Its value in a run; None where the run has none, or it is undefined.
 
         Of validations the last one counts, that of the model that training ends with: the best of a run's validations
         would be one more maximum over noise.
         """
-        value = (run.validation if self.window == "validation" else run.evaluation).get(self.name)
+        value = self._metrics(run).get(self.name)
         return None if value is None else float(value)
+
+    def why_none(self, run: StudyRun) -> str:
+        """Why a run has no value."""
+        reason = (self._metrics(run).get("undefined") or {}).get(self.name)
+        lacking = f"run {run.run_id} has no {self}"
+        return lacking if reason is None else f"{lacking}, which is undefined: {reason}"
+
+    def _metrics(self, run: StudyRun) -> JsonMapping:
+        return run.validation if self.window == "validation" else run.evaluation
 
     def refuse_absent(self, spec: RLExperimentSpec, *, pruning: bool) -> None:
         """Refuses a metric that no run of the spec would have, and pruning that would have nothing to look at."""
