@@ -17,11 +17,13 @@ ORDER: dict[Kind, str] = {
     "equity_curves": "phase, env_idx, episode, step",
     "action_logs": "phase, env_idx, episode, step, asset_idx",
     "reward_decomposition": "phase, env_idx, episode, step, term_name",
+    "positions": "phase, env_idx, episode, step, asset_idx",
+    "fills": "phase, env_idx, episode, step, fill_idx",
 }
 
 
 def export_run(lake: Lake, run_id: str, folder: Path) -> dict[Kind, int]:
-    """Writes `<kind>.parquet` for each of the four kinds, also where there are no rows; says how many rows each has.
+    """Writes `<kind>.parquet` for each of the six kinds, also where there are no rows; says how many rows each has.
 
     Args:
         lake: The lake.
