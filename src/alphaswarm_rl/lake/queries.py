@@ -31,6 +31,7 @@ from alphaswarm_rl.lake.tables import KINDS, Kind
 from alphaswarm_rl.lake.views import create_run_views, create_views, quoted, register_run_views, text
 
 if TYPE_CHECKING:
+    from alphaswarm_rl.ledger import RunRow
     from alphaswarm_rl.settings import Settings
 
 _RUN_VIEW = re.compile(rf"\brl_(?:{'|'.join(KINDS)})_run_([0-9a-f]{{12}})\b", re.IGNORECASE)
@@ -108,9 +109,10 @@ def query(settings: Settings, statement: str, limit: int, run_ids: Callable[[lis
             connection.register_filesystem(files)
             beginnings = sorted({digits.lower() for digits in _RUN_VIEW.findall(statement)})
             with Lake(settings) as lake:
-                create_views(lake, connection, files)
+                recordings = create_views(lake, connection, files)
                 for run_id in run_ids([f"{digits[:8]}-{digits[8:]}" for digits in beginnings]):
-                    create_run_views(lake, run_id, connection, read_only=files)
+                    recording = recordings.get(run_id, {})
+                    create_run_views(lake, run_id, connection, recording=recording, read_only=files)
             _lock(connection)
             return _fetch(connection, statement, limit)
         except duckdb.Error as error:
@@ -119,7 +121,7 @@ def query(settings: Settings, statement: str, limit: int, run_ids: Callable[[lis
 
 def steps_of_run(
     lake: Lake,
-    run_id: str,
+    run: RunRow,
     kind: Kind,
     chosen: Mapping[str, str | int],
     limit: int,
@@ -131,7 +133,7 @@ def steps_of_run(
 
     Args:
         lake: Whose tables.
-        run_id: The run's whole id.
+        run: The run.
         kind: Which table.
         chosen: Only rows with these values, by column: names out of a list and whole numbers.
         limit: At most that many rows.
@@ -143,17 +145,17 @@ def steps_of_run(
     """
     with _connection() as connection:
         try:
-            view = quoted(create_run_views(lake, run_id, connection, [kind])[kind])
+            view = quoted(create_run_views(lake, run.id, connection, [kind], recording=run.recording)[kind])
             conditions = f"WHERE true{_conditions(chosen, until)}"
             statement = f"SELECT * EXCLUDE ({', '.join(_OF_THE_RUN)}) FROM {view} {conditions}"
             statement += f" QUALIFY step = max(step) OVER ({_EPISODE})" if last else ""
             return _fetch(connection, f"{statement} ORDER BY {ORDER[kind]}", limit)
         except duckdb.Error as error:
-            raise LakeError(f"the steps of run {run_id}", _first_line(error), _DAMAGED) from error
+            raise LakeError(f"the steps of run {run.id}", _first_line(error), _DAMAGED) from error
 
 
 def holdings_of_run(
-    lake: Lake, run_id: str, chosen: Mapping[str, str | int], when: tuple[datetime, datetime] | None
+    lake: Lake, run: RunRow, chosen: Mapping[str, str | int], when: tuple[datetime, datetime] | None
 ) -> Rows:
     """What a run held after one step, why and at what cost: a row for cash and one for each asset.
 
@@ -161,7 +163,7 @@ def holdings_of_run(
 
     Args:
         lake: Whose tables.
-        run_id: The run's whole id.
+        run: The run.
         chosen: Only steps with these values, by column: names out of a list and whole numbers.
         when: A day or a moment, from when and until when, without; None: the end of the episode.
 
@@ -173,16 +175,17 @@ def holdings_of_run(
     kinds: tuple[Kind, ...] = ("positions", "fills", "action_logs")
     with _connection() as connection:
         try:
-            views = {kind: quoted(name) for kind, name in create_run_views(lake, run_id, connection, kinds).items()}
+            names = create_run_views(lake, run.id, connection, kinds, recording=run.recording)
+            views = {kind: quoted(name) for kind, name in names.items()}
             return _fetch(connection, _HOLDINGS.format(since=since, conditions=conditions, **views), _ALL_ROWS)
         except duckdb.Error as error:
-            raise LakeError(f"the steps of run {run_id}", _first_line(error), _DAMAGED) from error
+            raise LakeError(f"the steps of run {run.id}", _first_line(error), _DAMAGED) from error
 
 
 def days_of_run(lake: Lake, run_id: str, kind: Kind, chosen: Mapping[str, str | int]) -> tuple[str, str] | None:
     """The days of a run's first and last bar among these rows; None where there are none, or no bars."""
     with _connection() as connection:
-        view = quoted(create_run_views(lake, run_id, connection, [kind])[kind])
+        view = quoted(create_run_views(lake, run_id, connection, [kind], recording={})[kind])
         statement = f"SELECT min(ts), max(ts) FROM {view} WHERE true{_conditions(chosen, None)}"
         ((first, last),) = _fetch(connection, statement, 1).rows
     return None if first is None else (str(first)[:10], str(last)[:10])
@@ -198,7 +201,7 @@ def _conditions(chosen: Mapping[str, str | int], until: datetime | None) -> str:
 def summary_of_run(settings: Settings, run_id: str) -> tuple[int, tuple[float, str] | None]:
     """How many steps of a run are in the tables, and its evaluation's deepest drawdown with its date."""
     with _connection() as connection:
-        views = register_run_views(run_id, connection, settings)
+        views = register_run_views(run_id, connection, settings, kinds=["trajectories", "equity_curves"])
         ((count,),) = connection.table(views["trajectories"]).aggregate("count(*)").fetchall()
         curves = connection.table(views["equity_curves"]).filter("phase = 'evaluate'")
         worst = curves.order("drawdown DESC").limit(1).project("drawdown, ts::DATE").fetchall()

@@ -74,13 +74,18 @@ def ensure_duckdb_views(connection: DuckDBPyConnection, settings: Settings | Non
         create_views(lake, connection)
 
 
-def create_views(lake: Lake, connection: DuckDBPyConnection, read_only: ReadOnlyFiles | None = None) -> None:
-    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given."""
+def create_views(lake: Lake, connection: DuckDBPyConnection, read_only: ReadOnlyFiles | None = None) -> RowNames:
+    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given.
+
+    Returns:
+        What the rows of the runs say is recorded.
+    """
     with Ledger.open(lake.settings) as ledger:
         runs_of, names = ledger.runs_by_spec_hash(), ledger.recordings()
     connection.execute("SET TimeZone = 'UTC'")
     for kind in KINDS:
         _create_views(connection, kind, _planned(lake, kind, read_only=read_only), runs_of, names)
+    return names
 
 
 def register_run_views(
@@ -92,13 +97,17 @@ def register_run_views(
         run_id: The run's whole id.
         connection: Where they are made; its time zone becomes UTC.
         settings: Whose tables; None reads the environment and the settings file.
-        kinds: Those that are wanted; each costs a look at its table.
+        kinds: Those that are wanted; each costs a look at its table, and actions and positions one at the ledger.
 
     Raises:
         LakeError: The connection has views of another run whose id begins with the same twelve digits.
     """
     with Lake(_given(settings)) as lake:
-        return create_run_views(lake, run_id, connection, kinds)
+        recording: Mapping[str, Any] = {}
+        if any(kind in _OF_THE_ROW for kind in kinds):
+            with Ledger.open(lake.settings) as ledger:
+                recording = ledger.recordings(run_id).get(run_id, {})
+        return create_run_views(lake, run_id, connection, kinds, recording=recording)
 
 
 def create_run_views(
@@ -107,23 +116,23 @@ def create_run_views(
     connection: DuckDBPyConnection,
     kinds: Sequence[Kind] = KINDS,
     *,
+    recording: Mapping[str, Any],
     read_only: ReadOnlyFiles | None = None,
 ) -> dict[Kind, str]:
-    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given."""
+    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given.
+
+    `recording` is what the run's row says of it: what its numbers are about.
+    """
     if _RUN_ID.fullmatch(run_id) is None:
         raise LakeError(
             f"the run {run_id!r}", "that is no id of a run", "Give a whole id, as rl runs list --json does."
         )
     connection.execute("SET TimeZone = 'UTC'")
     names = {kind: run_view(kind, run_id) for kind in kinds}
-    known: RowNames = {}
-    if any(kind in _OF_THE_ROW for kind in kinds):
-        with Ledger.open(lake.settings) as ledger:
-            known = ledger.recordings(run_id)
     for kind, name in names.items():
         _refuse_taken(connection, name, run_id)
         files = _planned(lake, kind, run_id, read_only=read_only)
-        connection.execute(_create(connection, kind, quoted(name), files, known))
+        connection.execute(_create(connection, kind, quoted(name), files, {run_id: recording}))
         connection.execute(f"COMMENT ON VIEW {quoted(name)} IS {text(run_id)}")
     return names
 

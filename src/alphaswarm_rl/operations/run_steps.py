@@ -192,7 +192,7 @@ def holdings(settings: Settings, request: HoldingsQuery) -> Holdings:
         run = ledger.run(request.run)
     with Lake(settings) as lake:
         undelivered = len(spooled(lake.spool, run.id))
-        found = holdings_of_run(lake, run.id, chosen, when)
+        found = holdings_of_run(lake, run, chosen, when)
         why_empty = None if found.rows else _why_not_then(lake, run, chosen, undelivered)
     return _held(run, found, undelivered, why_empty)
 
@@ -251,7 +251,7 @@ def _steps(
         until, asked = when[1], {**asked, "asof": f"{when[0]:%Y-%m-%d}"}
     last = until is not None and kind == "positions"
     with Lake(settings) as lake:
-        found = steps_of_run(lake, run.id, kind, request.chosen, request.limit, until=until, last=last)
+        found = steps_of_run(lake, run, kind, request.chosen, request.limit, until=until, last=last)
         undelivered = len(spooled(lake.spool, run.id))
         why_empty = None if found.rows else _why_empty(lake, run, kind, asked, undelivered)
     rows = [dict(zip(found.columns, values, strict=True)) for values in found.rows]
