@@ -149,20 +149,23 @@ _WORDS = r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$"
 class TrajectorySettings(FrozenModel):
     """The step-by-step tables."""
 
-    namespace: str = Field("rl", pattern=_WORDS, description="Namespace of the four tables.")
+    namespace: str = Field("rl", pattern=_WORDS, description="Namespace of the six tables.")
     table: str = Field("trajectories", pattern=_WORD, description="Table of steps.")
     equity_table: str = Field("equity_curves", pattern=_WORD, description="Table of equity curves.")
     action_log_table: str = Field("action_logs", pattern=_WORD, description="Table of action components.")
     reward_decomp_table: str = Field("reward_decomposition", pattern=_WORD, description="Table of reward terms.")
+    positions_table: str = Field("positions", pattern=_WORD, description="Table of positions.")
+    fills_table: str = Field("fills", pattern=_WORD, description="Table of fills.")
     persist: bool = Field(True, description="Whether steps are kept on disk.")
     flush_rows: int = Field(1000, ge=1, description="Steps per environment before the buffer is flushed.")
     require_iceberg: bool = Field(False, description="Whether a failed table commit fails the run.")
 
     @model_validator(mode="after")
     def _tables_differ(self) -> TrajectorySettings:
-        names = (self.table, self.equity_table, self.action_log_table, self.reward_decomp_table)
+        steps = (self.table, self.equity_table, self.action_log_table, self.reward_decomp_table)
+        names = (*steps, self.positions_table, self.fills_table)
         if len(set(names)) < len(names):
-            raise ValueError(f"the four tables need four names, not {', '.join(names)}")
+            raise ValueError(f"the six tables need six names, not {', '.join(names)}")
         return self
 
 
@@ -189,6 +192,11 @@ class RecordSettings(FrozenModel):
     )
     observations: bool = Field(
         False, description="Whether whole observations are recorded too, for learning from them later."
+    )
+    positions: Literal["judged", "all", "none"] = Field(
+        "judged",
+        description="Steps whose positions and fills are recorded: judged (validation, evaluation and replay), all, "
+        "or none.",
     )
     memory_mb: int = Field(256, ge=16, description="Memory for steps on their way to disk; the loop waits beyond it.")
 

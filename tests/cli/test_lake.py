@@ -65,7 +65,7 @@ def test_status(rl, lake, ledger):
     recorded(lake, ledger)
     spool(lake, OTHER, kinds=["equity_curves"])
     document = rl("lake", "status", "--unknown", "--json").json
-    assert [table["rows"] for table in document["tables"]] == [6, 6, 12, 12]
+    assert [table["rows"] for table in document["tables"]] == [6, 6, 12, 12, 12, 6]
     assert all(table["unknown_files"] is not None for table in document["tables"])
     assert document["undelivered"] == [
         {"run_id": OTHER, "status": None, "segments": 1, "rows": 3, "unreadable": 0},
@@ -80,13 +80,13 @@ def test_commit_delivers_and_tells_the_row(rl, lake, ledger):
     recorded(lake, ledger, deliver=False)
     recorded(lake, ledger, OTHER, deliver=False)
     answer = rl("lake", "commit", RUN[:8], "--json").json
-    assert (answer["segments"], answer["rows"], answer["runs"]) == (8, 36, [RUN])
-    assert rows_of(lake) == {"trajectories": 6, "equity_curves": 6, "action_logs": 12, "reward_decomposition": 12}
+    assert (answer["segments"], answer["rows"], answer["runs"]) == (12, 54, [RUN])
+    assert list(rows_of(lake).values()) == [6, 6, 12, 12, 12, 6]
     assert sum(rows_of(lake, OTHER).values()) == 0
     recording = ledger.run(RUN).recording
     assert (recording["undelivered"], recording["problem"], recording["train"]) == (0, None, "all")
-    assert ledger.run(OTHER).recording["undelivered"] == 8
-    assert rl("lake", "commit").out == "delivered 8 segments with 36 rows\n"
+    assert ledger.run(OTHER).recording["undelivered"] == 12
+    assert rl("lake", "commit").out == "delivered 12 segments with 54 rows\n"
     assert rl("lake", "commit").out == "delivered 0 segments with 0 rows\n"
     assert len(ledger.refs(RUN)) == len(ledger.refs(OTHER)) == 8
     assert rl("lake", "verify").code == 0
@@ -197,13 +197,20 @@ def test_a_lake_that_does_not_answer(rl, lake, ledger):
         assert answer.code == 1, words
         assert answer.error["type"] == "LakeError"
         assert "hunter2" not in answer.out
-    assert len(list(lake.spool.rglob("*.parquet"))) == 8
+    assert len(list(lake.spool.rglob("*.parquet"))) == 12
 
 
 def test_names_of_tables_are_followed(rl, lake, ledger):
     recorded(lake, ledger)
     names = [table["table"] for table in rl("lake", "status", "--trajectory-table", "steps", "--json").json["tables"]]
-    assert names == ["rl.steps", "rl.equity_curves", "rl.action_logs", "rl.reward_decomposition"]
+    assert names == [
+        "rl.steps",
+        "rl.equity_curves",
+        "rl.action_logs",
+        "rl.reward_decomposition",
+        "rl.positions",
+        "rl.fills",
+    ]
 
 
 def test_rm_takes_a_runs_steps_away(rl, lake, ledger, settings):
@@ -248,4 +255,4 @@ def test_gc_leaves_the_lake_alone(rl, lake, ledger):
     before = rows_of(lake, OTHER)
     assert rl("runs", "gc", "--yes").code == 0
     assert rows_of(lake, OTHER) == before
-    assert len(list(lake.spool.rglob("*.parquet"))) == 8
+    assert len(list(lake.spool.rglob("*.parquet"))) == 12

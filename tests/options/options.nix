@@ -374,7 +374,7 @@
   options.rl.trajectory.namespace = lib.mkOption {
     type = lib.types.str;
     default = "rl";
-    description = "Namespace of the four tables.";
+    description = "Namespace of the six tables.";
   };
   options.rl.trajectory.table = lib.mkOption {
     type = lib.types.str;
@@ -395,6 +395,16 @@
     type = lib.types.str;
     default = "reward_decomposition";
     description = "Table of reward terms.";
+  };
+  options.rl.trajectory.positionsTable = lib.mkOption {
+    type = lib.types.str;
+    default = "positions";
+    description = "Table of positions.";
+  };
+  options.rl.trajectory.fillsTable = lib.mkOption {
+    type = lib.types.str;
+    default = "fills";
+    description = "Table of fills.";
   };
   options.rl.trajectory.persist = lib.mkOption {
     type = lib.types.bool;
@@ -426,6 +436,11 @@
     type = lib.types.bool;
     default = false;
     description = "Whether whole observations are recorded too, for learning from them later.";
+  };
+  options.rl.record.positions = lib.mkOption {
+    type = lib.types.enum [ "judged" "all" "none" ];
+    default = "judged";
+    description = "Steps whose positions and fills are recorded: judged (validation, evaluation and replay), all, or none.";
   };
   options.rl.record.memoryMb = lib.mkOption {
     type = lib.types.int;

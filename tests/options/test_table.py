@@ -75,9 +75,12 @@ DOCUMENTED = [
         "ALPHASWARM_RL_REWARD_DECOMP_TABLE",
         "--reward-decomp-table",
     ),
+    ("trajectory.positionsTable", "positions", "ALPHASWARM_RL_POSITIONS_TABLE", "--positions-table"),
+    ("trajectory.fillsTable", "fills", "ALPHASWARM_RL_FILLS_TABLE", "--fills-table"),
     ("trajectory.persist", True, "ALPHASWARM_RL_PERSIST_TRAJECTORIES", "--persist-trajectories"),
     ("trajectory.flushRows", 1000, "ALPHASWARM_RL_TRAJECTORY_FLUSH_ROWS", "--trajectory-flush-rows"),
     ("trajectory.requireIceberg", False, "ALPHASWARM_RL_REQUIRE_ICEBERG", "--require-iceberg"),
+    ("record.positions", "judged", "RL_RECORD_POSITIONS", "--record-positions"),
     ("home.folder", Path(".alphaswarm"), "ALPHASWARM_RL_HOME", "--home"),
     ("home.dbUrl", None, "ALPHASWARM_RL_DB_URL", "--db-url"),
 ]

@@ -1,4 +1,4 @@
-"""What a run leaves in the four tables, and how settings and flags change it."""
+"""What a run leaves in the six tables, and how settings and flags change it."""
 
 import duckdb
 import gymnasium

@@ -36,6 +36,8 @@ def checked(received, result):
         "action_logs",
         "equity_curves",
         "reward_decomposition",
+        "positions",
+        "fills",
     }
     losses = {key: points.pop(key) for key in list(points) if key[0] == "rl.loss"}
     assert {next(part for part in key[1:] if part != "train") for key in losses} == PPO_LOSSES

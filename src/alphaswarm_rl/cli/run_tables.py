@@ -10,6 +10,7 @@ from alphaswarm_rl.core.wording import PORTFOLIO_METRICS, window_text
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.curves import Curve
+    from alphaswarm_rl.operations.run_steps import Holdings
     from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, RunDetails, RunRow
 
 #: Columns of a run that are shown in their own way, or say nothing to people.
@@ -52,6 +53,33 @@ _CURVE = {
 _WHERE_ANY = ("REWARD", "WINDOW", "RETURN", "SHARPE", "NAME")
 _DAY = len("2024-01-31")
 _IN_SAMPLE = "*"
+
+
+#: Columns of holdings, by their titles.
+_HOLDINGS = {
+    "SYMBOL": "symbol",
+    "QUANTITY": "quantity",
+    "PRICE": "price",
+    "VALUE": "value",
+    "WEIGHT": "weight",
+    "ACTION": "action",
+    "TARGETS": "targets",
+    "BOUGHT": "bought",
+    "REASONS": "reasons",
+    "COST": "cost",
+    "CARRY": "carry",
+    "COST SO FAR": "cost_so_far",
+    "CARRY SO FAR": "carry_so_far",
+}
+
+
+def holding_lines(found: Holdings) -> list[str]:
+    """The step, and a line for cash and each asset; why there are none, where there are none."""
+    if found.why_empty:
+        return [f"there are no such rows: {found.why_empty}"]
+    step = ("ts", "phase", "env_idx", "episode", "step", "equity", "cost", "carry", "targets", "stages")
+    rows = [[row[name] for name in _HOLDINGS.values()] for row in found.holdings]
+    return [*pairs({name: getattr(found, name) for name in step}), *columns(list(_HOLDINGS), rows)]
 
 
 def run_table(runs: Sequence[RunRow]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alphaswarm_rl.cli.output import ask
-from alphaswarm_rl.cli.run_tables import curve_lines, event_line, run_lines, run_table
+from alphaswarm_rl.cli.run_tables import curve_lines, event_line, holding_lines, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
 from alphaswarm_rl.cli.verb import verb
@@ -169,6 +169,53 @@ def trajectories(session: Session, **chosen: Any) -> None:
     from alphaswarm_rl.operations.run_steps import StepQuery, trajectories
 
     _show_steps(session, trajectories(session.settings, StepQuery(**chosen)))
+
+
+_ASOF = click.option("--asof", metavar="DATE", help="As of that day, such as 2020-03-23, or of a moment, in ISO form.")
+
+
+@verb("runs.positions", group=runs)
+@_ASOF
+@_choosing_steps
+def positions(session: Session, **chosen: Any) -> None:
+    """Show a run's positions, step by step, with the targets that they came from.
+
+    As of a day they are those of each episode's last step until then.
+    """
+    from alphaswarm_rl.operations.run_steps import TradesQuery, positions
+
+    _show_steps(session, positions(session.settings, TradesQuery(**chosen)))
+
+
+@verb("runs.fills", group=runs)
+@_ASOF
+@_choosing_steps
+def fills(session: Session, **chosen: Any) -> None:
+    """Show a run's fills, with their costs and reasons; as of a day those until then."""
+    from alphaswarm_rl.operations.run_steps import TradesQuery, fills
+
+    _show_steps(session, fills(session.settings, TradesQuery(**chosen)))
+
+
+@verb("runs.holdings", group=runs)
+@_ASOF
+@click.option("--env-idx", type=click.IntRange(min=0), metavar="I", help="That environment, counted from 0.")
+@click.option("--episode", type=click.IntRange(min=0), metavar="N", help="That episode; otherwise the first.")
+@click.option("--phase", type=click.Choice(_PHASES), help="That phase; otherwise the evaluation, where there is one.")
+@click.argument("run")
+def holdings(session: Session, **chosen: Any) -> None:
+    """Show what a run held on a day, why, and at what cost; otherwise at the end of the episode.
+
+    Args:
+        session: This call.
+        chosen: Fields of the request, which says what each means.
+    """
+    from alphaswarm_rl.operations.run_steps import HoldingsQuery, holdings
+
+    result = holdings(session.settings, HoldingsQuery(**chosen))
+    if result.undelivered:
+        session.notice(f"{result.undelivered} segments are not in the tables yet: rl lake commit")
+    session.answer(result, holding_lines(result))
 
 
 @verb("runs.export", group=runs)

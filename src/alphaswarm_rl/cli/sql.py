@@ -23,8 +23,9 @@ def sql(session: Session, statement: str, limit: int) -> None:
     """Ask the recorded steps of all runs in SQL.
 
     STATEMENT is one SELECT, DESCRIBE, SUMMARIZE, SHOW or EXPLAIN of DuckDB's. The views rl_trajectories,
-    rl_equity_curves, rl_action_logs and rl_reward_decomposition hold all runs; rl_equity_curves_run_1a2b3c4d5e6f holds
-    the run whose id begins with those digits, and alphaswarm_silver_rl_equity_curves."SPEC_HASH" the runs of a spec.
+    rl_equity_curves, rl_action_logs, rl_reward_decomposition, rl_positions and rl_fills hold all runs;
+    rl_equity_curves_run_1a2b3c4d5e6f holds the run whose id begins with those digits, and
+    alphaswarm_silver_rl_equity_curves."SPEC_HASH" the runs of a spec.
 
     Args:
         session: This call.

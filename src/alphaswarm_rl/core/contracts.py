@@ -54,6 +54,10 @@ def episode_key(phase: Phase, num_envs: int, env_idx: int, episode: int) -> tupl
     return (env_idx, episode) if phase == "train" else (env_idx + episode * num_envs, 0)
 
 
+#: What an account's money is called where assets have their symbols.
+CASH = "CASH"
+
+
 @dataclass(frozen=True)
 class Trade:
     """How an action's numbers are traded.

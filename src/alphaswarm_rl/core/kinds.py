@@ -210,6 +210,18 @@ class ActionSpec(SmallComponent):
         """
         return view.xp.full(view.n, view.xp.nan)
 
+    def stops(self, view: View, state: NamedArrays) -> BackendArray:
+        """For brackets: which of the exits that `exits` will give next are stops, (n,) bool; the others take profit.
+
+        It is asked before `exits`, and only where fills are recorded; it changes nothing. Here: all are.
+        """
+        return view.xp.ones(view.n, dtype=view.xp.bool_)
+
+    def symbols(self, panel: Panel) -> tuple[str, ...]:
+        """What each component of an action is about: an asset, or `CASH`."""
+        trade = self.trade(panel)
+        return (panel.assets[trade.asset],) if trade.way == "position" else panel.assets
+
     def mask(self, view: View, state: NamedArrays) -> BackendArray | None:
         """Which of its discrete actions are legal now, (n, actions); None where there are no masks."""
         return None

@@ -100,7 +100,7 @@ class MarketData:
         return self._traded[window, first]
 
     def notices(self, name: str, window: Window) -> list[str]:
-        """What is not there of a window: dates that the data does not reach, and assets without a bar.
+        """What is not there of a window: dates that the data does not reach, assets without a bar or that end in it.
 
         Args:
             name: What the window is called.
@@ -118,8 +118,12 @@ class MarketData:
         bars_of = np.count_nonzero(cut.tradable[cut.warmup :], axis=0)
         absent = [cut.assets[index] for index in np.flatnonzero(bars_of == 0)]
         if absent:
-            others = f" and {len(absent) - _MOST_NAMED} others" if len(absent) > _MOST_NAMED else ""
-            found.append(f"no bar of {', '.join(absent[:_MOST_NAMED])}{others} in the {name} window")
+            found.append(f"no bar of {_named(absent)} in the {name} window")
+        ended = np.flatnonzero((cut.last_bar >= cut.warmup) & (cut.last_bar < cut.num_bars - 1) & (bars_of > 0))
+        ended = ended[np.argsort(cut.last_bar[ended], kind="stable")]
+        if len(ended):
+            dated = [f"{cut.assets[index]} ({shown(cut.timestamps[cut.last_bar[index]])})" for index in ended]
+            found.append(f"assets that end in the {name} window, and are closed then: {_named(dated)}")
         return found
 
     def overlaps(self, window: Window, others: Iterable[Window]) -> bool:
@@ -129,6 +133,11 @@ class MarketData:
         traded = range(*_range(bars, window))
         ranges = (range(*_range(bars, other)) for other in others)
         return any(max(traded.start, other.start) < min(traded.stop, other.stop) for other in ranges)
+
+
+def _named(assets: list[str]) -> str:
+    others = f" and {len(assets) - _MOST_NAMED} others" if len(assets) > _MOST_NAMED else ""
+    return f"{', '.join(assets[:_MOST_NAMED])}{others}"
 
 
 def _latest(windows: Iterable[Window]) -> str | None:

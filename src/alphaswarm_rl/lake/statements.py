@@ -16,8 +16,8 @@ import duckdb
 from alphaswarm_rl.core.errors import DataError
 
 VIEWS = (
-    "Views: rl_trajectories, rl_equity_curves, rl_action_logs, rl_reward_decomposition; of one run "
-    'rl_<kind>_run_<first 12 digits of its id>; of one spec alphaswarm_silver_rl_<kind>."<spec hash>". '
+    "Views: rl_trajectories, rl_equity_curves, rl_action_logs, rl_reward_decomposition, rl_positions, rl_fills; of one "
+    'run rl_<kind>_run_<first 12 digits of its id>; of one spec alphaswarm_silver_rl_<kind>."<spec hash>". '
     "Their columns: DESCRIBE rl_trajectories."
 )
 #: What a tree may consist of, beside expressions: queries, what they are from, and how rows are ordered and limited.

@@ -103,6 +103,13 @@ class RunTables(ClaimedDatabase):
                 found.setdefault(spec_hash, []).append(run_id)
         return found
 
+    def recordings(self, run_id: str | None = None) -> dict[str, JsonObject]:
+        """What is recorded of a run and how, by its id; of all that are not removed without one."""
+        chosen = runs.c.removed_at.is_(None) if run_id is None else runs.c.id == run_id
+        with read(self.engine) as connection:
+            found = connection.execute(select(runs.c.id, runs.c.recording).where(chosen).order_by(runs.c.number))
+            return {row.id: row.recording for row in found}
+
     def count_family(self, family: str) -> FamilyCount:
         """How many training runs a family has, removed ones included, and of how many different specs."""
         statement = select(func.count(), func.count(runs.c.exec_hash.distinct())).where(

@@ -56,7 +56,10 @@ _RUNS_STORED_VERSION = ("resume", "replay")
 _RUNS = (*_RUNS_SPEC, *_RUNS_STORED_VERSION)
 _TRAINS = ("train", "tune", "resume")
 #: Commands that read or write the tables of recorded steps.
-_STEPS = ("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories", "runs.rm", "runs.gc")
+_STEPS = (
+    *("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories"),
+    *("runs.positions", "runs.fills", "runs.holdings", "runs.rm", "runs.gc"),
+)
 #: Commands that load a policy without running a spec.
 _LOADS = ("infer", "models.add", "models.load", "models.judge")
 #: Commands that put a model through its gates without training or being one of the runs above.
@@ -237,6 +240,10 @@ _SETTINGS_OPTIONS = (
              "ALPHASWARM_RL_ACTION_LOG_TABLE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "rewardDecompTable", "--reward-decomp-table", "trajectory.reward_decomp_table",
              "ALPHASWARM_RL_REWARD_DECOMP_TABLE", verbs=(*_RUNS, *_STEPS)),
+    _setting("Trajectory", "positionsTable", "--positions-table", "trajectory.positions_table",
+             "ALPHASWARM_RL_POSITIONS_TABLE", verbs=(*_RUNS, *_STEPS)),
+    _setting("Trajectory", "fillsTable", "--fills-table", "trajectory.fills_table",
+             "ALPHASWARM_RL_FILLS_TABLE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "persist", "--persist-trajectories", "trajectory.persist",
              "ALPHASWARM_RL_PERSIST_TRAJECTORIES"),
     _setting("Trajectory", "flushRows", "--trajectory-flush-rows", "trajectory.flush_rows",
@@ -246,6 +253,8 @@ _SETTINGS_OPTIONS = (
     _setting("Record", "train", "--record-train", "record.train"),
     _setting("Record", "maxRows", "--record-max-rows", "record.max_rows"),
     _setting("Record", "observations", "--record-observations", "record.observations"),
+    # A resumed run goes on as it began.
+    _setting("Record", "positions", "--record-positions", "record.positions", verbs=(*_RUNS_SPEC, "replay")),
     _setting("Record", "memoryMb", "--record-memory-mb", "record.memory_mb"),
     _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse", verbs=(*_RUNS, *_STEPS)),

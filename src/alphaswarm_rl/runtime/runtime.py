@@ -168,7 +168,7 @@ class RLRuntime:
         """The recorded steps of a run that this runtime made, as an Arrow table.
 
         Args:
-            kind: `trajectories`, `equity_curves`, `action_logs` or `reward_decomposition`.
+            kind: `trajectories`, `equity_curves`, `action_logs`, `reward_decomposition`, `positions` or `fills`.
             run: The run's id, as in its result.
         """
         if kind not in KINDS:
