@@ -240,8 +240,8 @@ def _train(session: TrainingSession) -> None:
         recorder.abandon()
         env.return_to_mark()
     run.wait_if_halted()
-    session.log_halt()
     last = session.save()
+    session.log_halt()  # what is saved stays, whatever becomes of this
     if not run.watcher.reason:
         session.validate_last()
     evaluation = None if run.watcher.reason else session.evaluate()
