@@ -161,9 +161,9 @@ def test_each_checkpoint_is_judged_once_on_the_validation_window_and_the_cost_is
     assert rows[1].mean_reward == validations[128].mean_reward
     assert "judged 2 checkpoints on 2020-06-01 to 2020-08-03 in" in caplog.text  # those without a validation
     events = [event.payload for event in ledger.events(result.run_id) if event.stage == "model.validated"]
-    told = [event for event in events if "judged_on" in event]
-    assert [event["judged_on"] for event in told] == ["2020-06-01 to 2020-07-31"] * 2
-    assert all(event["seconds"] >= 0 for event in told)
+    judged = [event for event in events if "judged_on" in event]
+    assert [event["judged_on"] for event in judged] == ["2020-06-01 to 2020-07-31"] * 2
+    assert all(event["seconds"] >= 0 for event in judged)
 
 
 def test_a_judgement_holds_no_file_but_the_best(often, registry):

@@ -130,10 +130,15 @@ class NumpyDecisionStep:
                 self.log.ended = self._traded.copy()
         kernels.mark(*self._mark_args)
         if self._lends and np.count_nonzero(view.called):
-            self._close("margin_call", view.called, self._no_ends, view.bar, market.close, self._volume)
-            if self.log is not None:
-                self.log.called = self._traded.copy()
-            view.value[:] = np.where(view.called, view.cash + (view.positions * view.close).sum(axis=-1), view.value)
+            self._call()
+
+    def _call(self) -> None:
+        """Closes the accounts that are called for margin."""
+        view, market = self.view, self.view.market
+        self._close("margin_call", view.called, self._no_ends, view.bar, market.close, self._volume)
+        if self.log is not None:
+            self.log.called = self._traded.copy()
+        view.value[:] = np.where(view.called, view.cash + (view.positions * view.close).sum(axis=-1), view.value)
 
     @cached_property
     def _no_ends(self) -> Array:

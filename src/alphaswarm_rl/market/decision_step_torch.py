@@ -99,18 +99,26 @@ class TorchDecisionStep:
         if bracket:
             self._exit(view, decider, log, place=1)
         if self.market.ends is not None:
-            ended = self._close(view, None, self.market.ends)
-            if log is not None:
-                log.ended = ended
+            self._end(view, log, self.market.ends)
         if marked is None:
             marked = self._trader.mark(view.cash, view.positions, view.bar, self.market.close)
         view.cash, view.value, view.carry, view.called = marked
         if self.margin.lends:
-            called = self._close(view, view.called, None)
-            if log is not None:
-                log.called = called
-            value = view.cash + (view.positions * view.close).sum(-1)
-            view.value = torch.where(view.called, value, view.value)
+            self._call(view, log)
+
+    def _end(self, view: View, log: TradeLog | None, ends: Tensor) -> None:
+        """Closes the assets that end."""
+        ended = self._close(view, None, ends)
+        if log is not None:
+            log.ended = ended
+
+    def _call(self, view: View, log: TradeLog | None) -> None:
+        """Closes the accounts that are called for margin."""
+        called = self._close(view, view.called, None)
+        if log is not None:
+            log.called = called
+        value = view.cash + (view.positions * view.close).sum(-1)
+        view.value = torch.where(view.called, value, view.value)
 
     def _adjust(self, view: View) -> None:
         market = self.market
