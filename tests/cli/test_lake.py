@@ -32,7 +32,7 @@ def lake(settings):
 
 def recorded(lake, ledger, run_id=RUN, *, status="completed", segments=2, deliver=True, store="iceberg"):
     """A run with that many segments."""
-    recording = {"store": store, "train": "all", "sampled_from": None, "undelivered": 8, "problem": "no catalogue"}
+    recording = {"store": store, "train": "all", "sampled_from": None, "undelivered": 12, "problem": "no catalogue"}
     new_run(ledger, id=run_id, recording=recording)
     if status != "running":
         ledger.finish_run(run_id, status)
@@ -88,7 +88,7 @@ def test_commit_delivers_and_tells_the_row(rl, lake, ledger):
     assert ledger.run(OTHER).recording["undelivered"] == 12
     assert rl("lake", "commit").out == "delivered 12 segments with 54 rows\n"
     assert rl("lake", "commit").out == "delivered 0 segments with 0 rows\n"
-    assert len(ledger.refs(RUN)) == len(ledger.refs(OTHER)) == 8
+    assert len(ledger.refs(RUN)) == len(ledger.refs(OTHER)) == 12
     assert rl("lake", "verify").code == 0
 
 
@@ -105,7 +105,7 @@ def test_commit_leaves_what_it_cannot_deliver(rl, lake, ledger):
     assert len(answer.json["problems"]) == 3
     assert ledger.run(RUN).recording["undelivered"] == 1
     assert broken.exists()
-    assert len(list((lake.spool / OTHER).rglob("*.parquet"))) == 8
+    assert len(list((lake.spool / OTHER).rglob("*.parquet"))) == 12
     assert len(list((lake.spool / unknown).rglob("*.parquet"))) == 4
     assert str(broken) in rl("lake", "commit").out
 
@@ -114,7 +114,7 @@ def test_compact_takes_runs_that_are_over(rl, lake, ledger):
     recorded(lake, ledger)
     recorded(lake, ledger, OTHER, status="interrupted")
     before = rows_of(lake)
-    assert rl("lake", "compact", "--json").json == {"runs": {RUN: 8}, "files": 8}
+    assert rl("lake", "compact", "--json").json == {"runs": {RUN: 12}, "files": 12}
     assert rows_of(lake) == before
     assert len(lake.files("rl.trajectories", RUN)) == 1
     assert len(lake.files("rl.trajectories", OTHER)) == 2
@@ -142,7 +142,7 @@ def test_expire_and_sweep(rl, lake, ledger, home):
     assert rl("lake", "sweep", "--json").json["files"] == 0
     make_old(home / "lake" / "warehouse")
     planned = rl("lake", "sweep", "--dry-run", "--json").json
-    assert planned["files"] >= 8
+    assert planned["files"] >= 12
     done = rl("lake", "sweep", "--older-than", "1d", "--json").json
     assert done == {**planned, "dry_run": False}
     assert rows_of(lake) == before
@@ -227,7 +227,7 @@ def test_rm_takes_a_runs_steps_away(rl, lake, ledger, settings):
     assert not (lake.spool / RUN).exists()
     assert not plain.parent.parent.exists()
     assert ledger.refs(RUN) == []
-    assert len(ledger.refs(OTHER)) == 8
+    assert len(ledger.refs(OTHER)) == 12
     assert rl("lake", "verify").code == 0
 
 
@@ -244,7 +244,7 @@ def test_rm_removes_nothing_when_the_lake_does_not_answer(rl, lake, ledger):
     answer = rl("runs", "rm", RUN, "--yes", "--lake-catalog-url", "postgresql://127.0.0.1:1/none")
     assert answer.code == 1
     assert ledger.run(RUN).removed_at is None
-    assert len(ledger.refs(RUN)) == 8
+    assert len(ledger.refs(RUN)) == 12
     assert len(list(lake.spool.rglob("*.parquet"))) == 4
     assert rl("runs", "rm", RUN, "--yes").code == 0
 
