@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from sqlalchemy import RowMapping
 
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.core.wording import agent_name
 from alphaswarm_rl.db.database import Row
 
 if TYPE_CHECKING:
@@ -217,6 +218,11 @@ class ModelRow(Row):
     def scope(self) -> Scope:
         """What it may be compared with."""
         return Scope(self.env_id, self.env_signature, self.observation_signature, self.action_signature)
+
+    @property
+    def agent(self) -> str:
+        """What its agent is called: one that runs a policy has the policy's name."""
+        return agent_name({"class": self.algorithm, "kwargs": self.hyperparams}) or self.algorithm
 
     @property
     def path(self) -> Path:
