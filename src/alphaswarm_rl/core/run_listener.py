@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from alphaswarm_rl.core.claims import Claim
+from alphaswarm_rl.core.judgement import Judgement
 from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ class PolicyEvaluation:
         deterministic: Whether the policy acted without drawing.
         checkpoint: The policy's checkpoint; None where it has none, or none yet.
         started: When the evaluation began.
+        judgement: What it was judged on.
+        in_training: Whether bars were played that the policy was trained on; None where nobody can know.
     """
 
     evaluation: Evaluation
@@ -140,6 +143,8 @@ class PolicyEvaluation:
     deterministic: bool
     checkpoint: Checkpoint | None
     started: datetime
+    judgement: Judgement
+    in_training: bool | None
 
 
 @dataclass(frozen=True)

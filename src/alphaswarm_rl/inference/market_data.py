@@ -37,6 +37,7 @@ class MarketData:
         self._end: str | None = None
         self._raw: dict[Window, MarketPanel] = {}
         self._seen: dict[Window, MarketPanel] = {}
+        self._traded: dict[tuple[Window, int], str] = {}
         self._fitted: State | None = None
 
     def load(self, windows: Iterable[Window]) -> MarketPanel:
@@ -81,6 +82,17 @@ class MarketData:
         """SHA-256 of the bars of a window; None where the data has no such bars."""
         first, stop = _range(self.load((window,)), window)
         return self.raw(window).fingerprint if stop - first >= FEWEST_BARS else None
+
+    def traded_fingerprint(self, window: Window, first: int) -> str:
+        """SHA-256 of the bars of a window that can be traded: prices and what else a fill needs, no features.
+
+        Args:
+            window: The dates.
+            first: The first bar that is traded, counted with the warm-up.
+        """
+        if (window, first) not in self._traded:
+            self._traded[window, first] = self.raw(window).traded_bars(first).fingerprint
+        return self._traded[window, first]
 
     def notices(self, name: str, window: Window) -> list[str]:
         """What is not there of a window: dates that the data does not reach, and assets without a bar.

@@ -13,6 +13,7 @@ from typing import Literal
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import RunError, require
 from alphaswarm_rl.core.files import replace_synced
+from alphaswarm_rl.core.judgement import JUDGEMENT
 from alphaswarm_rl.core.run_listener import Evaluation, PolicyEvaluation
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
@@ -219,14 +220,25 @@ def evaluate_policy(
         )
     if evaluation is None:
         return None
+    # An episode that is played again and again is one.
+    played = 1 if len(evaluation.distinct) == 1 else plan.episodes
     return PolicyEvaluation(
-        evaluation, plan.phase, plan.timesteps, builder.seed, plan.deterministic, plan.checkpoint, started
+        evaluation,
+        plan.phase,
+        plan.timesteps,
+        builder.seed,
+        plan.deterministic,
+        plan.checkpoint,
+        started,
+        judgement=builder.judgement(env, plan.window, episodes=played, deterministic=plan.deterministic),
+        in_training=builder.in_training(plan.window, plan.training),
     )
 
 
 def report_evaluation(run: Run, evaluated: PolicyEvaluation) -> None:
     """Stores an evaluation's row, emits its event, and reports it to the listeners."""
     evaluation, metrics = evaluated.evaluation, evaluated.evaluation.metrics
+    judged = {JUDGEMENT: evaluated.judgement.as_dict()}
     run.ledger.add_evaluation(
         run.id,
         phase=evaluated.phase,
@@ -240,11 +252,11 @@ def report_evaluation(run: Run, evaluated: PolicyEvaluation) -> None:
         std_reward=metrics["std_reward"],
         mean_length=metrics["mean_length"],
         **{name: metrics.get(name) for name in PORTFOLIO_COLUMNS},
-        metrics={**metrics, "returns": list(evaluation.returns), "lengths": list(evaluation.lengths)},
+        metrics={**metrics, **judged, "returns": list(evaluation.returns), "lengths": list(evaluation.lengths)},
         started_at=evaluated.started,
         ended_at=datetime.now(UTC),
     )
-    run.emit("eval.step", phase=evaluated.phase, timesteps=evaluated.timesteps, **metrics)
+    run.emit("eval.step", phase=evaluated.phase, timesteps=evaluated.timesteps, **metrics, **judged)
     for listener in run.listeners:
         listener.on_evaluation(evaluated)
 
