@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 _PHASES = ("train", "validation", "evaluate", "replay", "paper")
 
 
+def _names(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """The names of a list with commas."""
+    return () if text is None else tuple(name.strip() for name in text.split(","))
+
+
 @click.group()
 def runs() -> None:
     """List, show, follow, export and remove runs."""
@@ -34,8 +39,17 @@ def runs() -> None:
 @click.option("--slug", metavar="SLUG", help="Only runs of that spec.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most that many.")
 @click.option("--removed", is_flag=True, help="Those whose files were removed too.")
+@click.option(
+    "--where", multiple=True, metavar="CONDITION", help="Only runs of which this holds: 'sharpe > 1 and agent = ppo'."
+)
+@click.option("--sort", metavar="[-]COLUMN", help="By that column: largest, newest, A first; - turns it round.")
+@click.option("--columns", callback=_names, metavar="A,B,...", help="Only these columns.")
 def list_runs(session: Session, **chosen: Any) -> None:
     """List runs, the newest first.
+
+    --where and --sort take any column of a run that is one value, what its evaluation measured (sharpe, sortino, cost
+    and so on) and agent, version, judged_start and judged_end; a wrong name is answered with all of them. Operators are
+    = != < <= > >= and, for text, ~ (contains). null is a value; text with blanks is quoted. Given again, all must hold.
 
     Args:
         session: This call.
