@@ -151,7 +151,7 @@ def _typed(column: RunColumn, text: str) -> Any:
         raise OptionError(
             f"the condition on {column.name!r}",
             f"it is a {column.type}, and {text!r} is none",
-            f"Write {_WANTED[column.type]}.",
+            f"Write {_EXAMPLES[column.type]}.",
         ) from error
 
 
@@ -182,7 +182,7 @@ _READERS: Mapping[Type, Callable[[str], Any]] = {
     "boolean": _boolean,
     "text": str,
 }
-_WANTED: Mapping[Type, str] = {
+_EXAMPLES: Mapping[Type, str] = {
     "number": "a number such as 1.5",
     "time": "an ISO date or time in UTC, such as 2024-01-31",
     "boolean": "true or false",

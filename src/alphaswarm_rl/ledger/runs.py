@@ -80,9 +80,9 @@ class RunTables(ClaimedDatabase):
         include_removed: bool = False,
     ) -> list[RunRow]:
         """Runs, the newest first."""
-        wanted = _chosen(status, target, include_removed=include_removed)
+        clauses = _chosen(status, target, include_removed=include_removed)
         reconcile(self.engine, self.silence)
-        statement = select(runs).where(*wanted).order_by(runs.c.number.desc()).limit(limit)
+        statement = select(runs).where(*clauses).order_by(runs.c.number.desc()).limit(limit)
         with read(self.engine) as connection:
             if slug is not None:
                 statement = statement.where(runs.c.spec_id.in_(spec_ids(connection, slug)))
@@ -115,10 +115,10 @@ class RunTables(ClaimedDatabase):
         from alphaswarm_rl.ledger.run_queries import conditions, order, run_column
 
         chosen = {name: run_column(name).expression.label(f"shown_{name}") for name in shown}
-        wanted = [*conditions(where), *_chosen(status, target, include_removed=include_removed)]
+        clauses = [*conditions(where), *_chosen(status, target, include_removed=include_removed)]
         ordered = (*(() if sort is None else (order(sort),)), runs.c.number.desc())
         statement = select(runs, *chosen.values()).join(versions, versions.c.id == runs.c.version_id)
-        statement = statement.where(*wanted).order_by(*ordered).limit(limit)
+        statement = statement.where(*clauses).order_by(*ordered).limit(limit)
         reconcile(self.engine, self.silence)
         with read(self.engine) as connection:
             if slug is not None:
@@ -243,12 +243,12 @@ def _chosen(status: str | None, target: str | None, *, include_removed: bool) ->
     """The conditions that a list of runs asks for."""
     if status is not None and status not in (*LIVE, *ENDED):
         raise RunError(f"the run status {status!r}", "there is no such status", nearest(status, (*LIVE, *ENDED)))
-    wanted = [] if status is None else [runs.c.status == status]
+    clauses = [] if status is None else [runs.c.status == status]
     if target is not None:
-        wanted.append(runs.c.target == target)
+        clauses.append(runs.c.target == target)
     if not include_removed:
-        wanted.append(runs.c.removed_at.is_(None))
-    return wanted
+        clauses.append(runs.c.removed_at.is_(None))
+    return clauses
 
 
 def find(connection: Connection, ref: str) -> RunRow:
