@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alphaswarm_rl.cli.output import ask
+from alphaswarm_rl.cli.plot import curve_lines
 from alphaswarm_rl.cli.run_tables import event_line, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
@@ -127,11 +128,20 @@ def _choosing_steps(function: Callable[..., None]) -> Callable[..., None]:
 
 @verb("runs.equity", group=runs)
 @_choosing_steps
+@click.option("--plot", is_flag=True, help="Draw the value and the drawdown of one episode, instead of a table.")
 def equity(session: Session, **chosen: Any) -> None:
-    """Show a run's account, step by step: value, drawdown, cash."""
-    from alphaswarm_rl.operations.run_steps import StepQuery, equity
+    """Show a run's account, step by step: value, drawdown, cash.
 
-    _show_steps(session, equity(session.settings, StepQuery(**chosen)))
+    --plot draws the episode that --phase, --episode and --env-idx choose; without them the first one that judged the
+    run.
+    """
+    from alphaswarm_rl.operations.run_steps import EquityQuery, equity
+
+    found = equity(session.settings, EquityQuery(**chosen))
+    if found.curve is None or session.as_json:
+        _show_steps(session, found)
+    else:
+        session.answer(found, curve_lines(found.curve, session.out))
 
 
 @verb("runs.rewards", group=runs)

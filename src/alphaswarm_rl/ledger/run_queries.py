@@ -20,16 +20,14 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnElement,
-    DateTime,
     Double,
-    Float,
-    Integer,
     case,
     literal,
 )
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.wording import CARRIER, PORTFOLIO_METRICS
+from alphaswarm_rl.db.plain_tables import column_type
 from alphaswarm_rl.db.types import Json, UtcTime
 from alphaswarm_rl.ledger.tables import runs, versions
 
@@ -78,7 +76,7 @@ class RunColumn:
 def run_columns() -> dict[str, RunColumn]:
     """Every column by name."""
     found = [RunColumn(column.name, column, _type(column)) for column in runs.c if not isinstance(column.type, Json)]
-    found.append(RunColumn("agent", _agent(), "text"))
+    found.append(RunColumn("agent", agent_of_version(), "text"))
     found.append(RunColumn("version", versions.c.version, "number"))
     known = {column.name for column in found}
     summary = runs.c.result_summary
@@ -191,16 +189,12 @@ _EXAMPLES: Mapping[Type, str] = {
 
 
 def _type(column: ColumnElement[Any]) -> Type:
-    # Our own types are decorators of these.
-    type_ = getattr(column.type, "impl_instance", column.type)
-    if isinstance(type_, Boolean):
-        return "boolean"
-    if isinstance(type_, Integer | Float):
-        return "number"
-    return "time" if isinstance(type_, DateTime) else "text"
+    type_ = column_type(column.type)
+    assert type_ != "document"
+    return "number" if type_ == "whole" else type_
 
 
-def _agent() -> ColumnElement[Any]:
+def agent_of_version() -> ColumnElement[Any]:
     """What the agent of a run's version is called: one that runs a policy has the policy's name."""
     agent = versions.c.payload[("agent", "class")].as_string()
     policy = versions.c.payload[("agent", "kwargs", CARRIER, "class")].as_string()

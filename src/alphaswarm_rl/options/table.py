@@ -56,7 +56,10 @@ _RUNS_STORED_VERSION = ("resume", "replay")
 _RUNS = (*_RUNS_SPEC, *_RUNS_STORED_VERSION)
 _TRAINS = ("train", "tune", "resume")
 #: Commands that read or write the tables of recorded steps.
-_STEPS = ("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories", "runs.rm", "runs.gc")
+_STEPS = (
+    *("lake", "sql", "compare", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories"),
+    *("runs.rm", "runs.gc"),
+)
 #: Commands that load a policy without running a spec.
 _LOADS = ("infer", "models.add", "models.load")
 #: Options that every command takes besides its own.
@@ -180,7 +183,7 @@ _SETTINGS_OPTIONS = (
     _setting("Store", "deliverySeconds", "--delivery-seconds", "store.delivery_seconds"),
     _setting("Registry", "enable", "--registry", "registry.enable"),
     _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB",
-             verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc")),
+             verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc", "sql")),
     _setting("Registry", "minReward", "--min-reward", "registry.min_reward", verbs=(*_RUNS, "models.validate")),
     _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", verbs=(*_RUNS, "models.validate")),
     _setting("Registry", "keepTopN", "--keep-top-n", "registry.keep_top_n", verbs=("models.prune",)),
@@ -213,7 +216,7 @@ _SETTINGS_OPTIONS = (
     _setting("Logs", "level", "--log-level", "logs.level", verbs=(*_RUNS, EVERY)),
     _setting("Gates", "profile", "--gates-profile", "gates.profile", verbs=(*_RUNS, "models.validate")),
     _setting("Gates", "maxDispersion", "--max-dispersion", "gates.max_dispersion", verbs=(*_RUNS, "models.validate")),
-    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, "models.add", "models.load")),
+    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, "models.add", "models.load", "compare")),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
              "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",
