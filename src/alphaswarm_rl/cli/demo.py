@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from alphaswarm_rl.cli.plot import plot_lines
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import SHORT_ID, columns
@@ -28,7 +29,7 @@ def main(timesteps: int) -> None:
 
     session = Session(sys.stdout, {})
     found = demo(session.settings, DemoRequest(timesteps), caller=session.caller)
-    session.answer(found, _lines(found))
+    session.answer(found, [*_lines(found), *_drawn(found, session.out)])
     if not (found.same_return and found.same_bytes):
         raise click.exceptions.Exit(BROKEN)
 
@@ -50,6 +51,11 @@ def _lines(found: DemoResult) -> list[str]:
         f"All {steps} steps of the training run are in tables{worst}: .venv/bin/rl sql 'SELECT ...'.",
         f"Look closer: .venv/bin/rl runs show {run_id[:SHORT_ID]}",
     ]
+
+
+def _drawn(found: DemoResult, out: TextIO) -> list[str]:
+    """The account of the trained policy in its evaluation."""
+    return [] if found.curve is None else ["", *plot_lines(found.curve, out)]
 
 
 def _table(title: str, runs: Sequence[JudgedRun]) -> list[str]:

@@ -24,7 +24,7 @@ _ELSEWHERE = ("env_signature", "observation_signature", "action_signature", "val
 
 
 _IN_TABLE = attrgetter(
-    "id", "env_id", "algorithm", "total_timesteps", "lower_bound", "mean_reward", "std_reward", "eval_episodes"
+    "id", "env_id", "agent", "total_timesteps", "lower_bound", "mean_reward", "std_reward", "eval_episodes"
 )
 _OF_EVALUATION = attrgetter("at", "source", "episodes", "mean_reward", "std_reward", "lower_bound", "seed")
 

@@ -11,7 +11,7 @@ from alphaswarm_rl.core.wording import PORTFOLIO_METRICS, window_text
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.curves import Curve
     from alphaswarm_rl.operations.run_steps import Holdings
-    from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, RunDetails, RunRow
+    from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, ListedRun, RunDetails, RunRow
 
 #: Columns of a run that are shown in their own way, or say nothing to people.
 _ELSEWHERE = (
@@ -82,12 +82,21 @@ def holding_lines(found: Holdings) -> list[str]:
     return [*pairs({name: getattr(found, name) for name in step}), *columns(list(_HOLDINGS), rows)]
 
 
-def run_table(runs: Sequence[RunRow]) -> list[str]:
-    """The runs, one short line each; columns that no run fills are left out."""
+def run_table(runs: Sequence[ListedRun] | Sequence[Mapping[str, object]]) -> list[str]:
+    """The runs, one line each: with the columns that were asked for, or short, without columns that no run fills."""
+    listed = [run for run in runs if not isinstance(run, Mapping)]
+    if listed:
+        return _short_table(listed)
+    chosen = [run for run in runs if isinstance(run, Mapping)]
+    return columns([name.upper().replace("_", " ") for name in chosen[0]], [list(run.values()) for run in chosen])
+
+
+def _short_table(runs: Sequence[ListedRun]) -> list[str]:
     rows: list[dict[str, object]] = [
         {
             "RUN": run.id[:SHORT_ID],
             "SPEC": run.family,
+            "AGENT": run.agent,
             "TARGET": run.target,
             "STATUS": run.status if run.removed_at is None else f"{run.status} (removed)",
             "SEED": run.seed,

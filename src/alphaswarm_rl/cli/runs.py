@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alphaswarm_rl.cli.output import ask
+from alphaswarm_rl.cli.plot import plot_lines
 from alphaswarm_rl.cli.run_tables import curve_lines, event_line, holding_lines, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from alphaswarm_rl.operations.run_steps import Steps
 
 _PHASES = ("train", "validation", "evaluate", "replay", "paper")
+
+
+def _names(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """The names of a list with commas."""
+    return () if text is None else tuple(name.strip() for name in text.split(","))
 
 
 @click.group()
@@ -34,8 +40,17 @@ def runs() -> None:
 @click.option("--slug", metavar="SLUG", help="Only runs of that spec.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most that many.")
 @click.option("--removed", is_flag=True, help="Those whose files were removed too.")
+@click.option(
+    "--where", multiple=True, metavar="CONDITION", help="Only runs of which this holds: 'sharpe > 1 and agent = ppo'."
+)
+@click.option("--sort", metavar="[-]COLUMN", help="By that column: largest, newest, A first; - turns it round.")
+@click.option("--columns", callback=_names, metavar="A,B,...", help="Only these columns.")
 def list_runs(session: Session, **chosen: Any) -> None:
     """List runs, the newest first.
+
+    --where and --sort take any column of a run that is one value, what its evaluation measured (sharpe, sortino, cost
+    and so on) and agent, version, judged_start and judged_end; a wrong name is answered with all of them. Operators are
+    = != < <= > >= and, for text, ~ (contains). null is a value; text with blanks is quoted. Given again, all must hold.
 
     Args:
         session: This call.
@@ -137,11 +152,20 @@ def _choosing_steps(function: Callable[..., None]) -> Callable[..., None]:
 
 @verb("runs.equity", group=runs)
 @_choosing_steps
+@click.option("--plot", is_flag=True, help="Draw the value and the drawdown of one episode, instead of a table.")
 def equity(session: Session, **chosen: Any) -> None:
-    """Show a run's account, step by step: value, drawdown, cash."""
-    from alphaswarm_rl.operations.run_steps import StepQuery, equity
+    """Show a run's account, step by step: value, drawdown, cash.
 
-    _show_steps(session, equity(session.settings, StepQuery(**chosen)))
+    --plot draws the episode that --phase, --episode and --env-idx choose; without them the first one that judged the
+    run.
+    """
+    from alphaswarm_rl.operations.run_steps import EquityQuery, equity
+
+    found = equity(session.settings, EquityQuery(**chosen))
+    if found.curve is None or session.as_json:
+        _show_steps(session, found)
+    else:
+        session.answer(found, plot_lines(found.curve, session.out))
 
 
 @verb("runs.rewards", group=runs)

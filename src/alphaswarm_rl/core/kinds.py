@@ -77,6 +77,7 @@ class Agent(RLComponent):
     """Something that learns in an environment and acts."""
 
     rl_kind = "agent"
+    rl_carries = "policy"
     #: Whether it has anything to learn; one that has not can be evaluated without a checkpoint.
     trains: ClassVar[bool] = True
     #: Whether it learns by whatever advantage estimator it is handed; a spec that names one is refused otherwise.

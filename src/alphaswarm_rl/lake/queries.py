@@ -1,9 +1,10 @@
-"""Questions in SQL about recorded steps, and their answers as plain data.
+"""Questions in SQL about recorded steps, ledger and model registry, and their answers as plain data.
 
 A statement of a user's may only read, and only the views. Two guards see to it, neither of which rests on the other:
 the tree of the statement has nothing in it that is not known to read, and the engine reaches the files of the tables
-alone, through a file system that cannot write, loads no extension and keeps its configuration. Values that JSON has no
-word for (decimals, dates, bytes) become the nearest that it has.
+alone, through a file system that cannot write, loads no extension and keeps its configuration. Rows of the ledger and
+the registry are handed to it in memory. Values that JSON has no word for (decimals, dates, bytes) become the nearest
+that it has.
 """
 
 # Names of tables and columns in the queries are this module's own.
@@ -25,6 +26,7 @@ import duckdb
 from alphaswarm_rl.core.errors import DataError, LakeError
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.export import ORDER
+from alphaswarm_rl.lake.ledger_views import create_ledger_views
 from alphaswarm_rl.lake.read_only_files import SCHEME, ReadOnlyFiles
 from alphaswarm_rl.lake.statements import VIEWS, refuse_writing
 from alphaswarm_rl.lake.tables import KINDS, Kind
@@ -108,6 +110,7 @@ def query(settings: Settings, statement: str, limit: int, run_ids: Callable[[lis
             refuse_writing(connection, statement)
             connection.register_filesystem(files)
             beginnings = sorted({digits.lower() for digits in _RUN_VIEW.findall(statement)})
+            create_ledger_views(settings, connection, statement)
             with Lake(settings) as lake:
                 recordings = create_views(lake, connection, files)
                 for run_id in run_ids([f"{digits[:8]}-{digits[8:]}" for digits in beginnings]):

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, and_, case, func, not_, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    Table,
+    Text,
+    and_,
+    case,
+    func,
+    not_,
+    or_,
+    select,
+    type_coerce,
+)
 
 from alphaswarm_rl.core.errors import ModelError, nearest
 from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.core.wording import CARRIER
 from alphaswarm_rl.models.rows import UNDATED, ModelRow, Scope
 from alphaswarm_rl.models.tables import aliases, evaluations, models, validations
 
@@ -131,7 +147,7 @@ def clauses(**conditions: Unpack[Conditions]) -> list[ColumnElement[bool]]:
     if (env_id := conditions.get("env_id")) is not None:
         found.append(models.c.env_id == env_id)
     if (algorithm := conditions.get("algorithm")) is not None:
-        found.append(models.c.algorithm == algorithm)
+        found.append(or_(models.c.algorithm == algorithm, _runs_policy(algorithm)))
     if (tag := conditions.get("tag")) is not None:
         found.append(_tagged(tag))
     if (least := conditions.get("min_mean_reward")) is not None:
@@ -143,6 +159,14 @@ def clauses(**conditions: Unpack[Conditions]) -> list[ColumnElement[bool]]:
     if not conditions.get("archived", False):
         found.append(NOT_ARCHIVED)
     return found
+
+
+def _runs_policy(name: str) -> ColumnElement[bool]:
+    """Whether a model's agent runs the policy of that name: its parameters are stored without blanks, by name."""
+    begins = json.dumps({CARRIER: {"class": name}}, separators=(",", ":"), ensure_ascii=False).rstrip("}")
+    return and_(
+        models.c.algorithm == CARRIER, type_coerce(models.c.hyperparams, Text).startswith(begins, autoescape=True)
+    )
 
 
 def listed(connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int | None) -> list[ModelRow]:

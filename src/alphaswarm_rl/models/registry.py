@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Self, TypeAlias, Unpack
 
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, inspect, select
 
 from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.database import Database, open_ready
 from alphaswarm_rl.db.engine import open_engine, read, write
+from alphaswarm_rl.db.plain_tables import PlainTable, plain_table
 from alphaswarm_rl.db.schema import LEDGER, REGISTRY
 from alphaswarm_rl.models import claims, places, promotion, queries, ranking, records, retention, validation
 from alphaswarm_rl.models.gates import Limits, gates_of
@@ -28,11 +29,13 @@ from alphaswarm_rl.models.rows import (
     Status,
     ValidationRow,
 )
-from alphaswarm_rl.models.tables import models
+from alphaswarm_rl.models.tables import models, promotions
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.statistics.samples import CONFIDENCE
 
 _log = logging.getLogger(__name__)
+
+_PLAIN = {"models": select(models), "promotions": select(promotions)}
 
 # The registry's own `list` hides the type inside of the class.
 Models: TypeAlias = list[ModelRow]
@@ -96,6 +99,18 @@ class ModelRegistry(Database):
             **settings.gates.model_dump(exclude={"profile"}),
         )
         return cls(open_ready(settings.registry_url, *schemas), limits, settings.gates.profile)
+
+    @classmethod
+    def plain_tables(cls, settings: Settings, names: Iterable[str]) -> dict[str, PlainTable]:
+        """Whole tables as one transaction sees them, without secrets: `models`, `promotions`.
+
+        Where there is no registry, none is made, and they have no rows.
+        """
+        path = settings.registry_file
+        if path is not None and not path.exists():
+            return {name: plain_table(None, _PLAIN[name]) for name in names}
+        with cls.open(settings, make=False) as registry, read(registry.engine) as connection:
+            return {name: plain_table(connection, _PLAIN[name]) for name in names}
 
     # Writing.
 

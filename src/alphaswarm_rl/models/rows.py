@@ -16,6 +16,7 @@ from sqlalchemy import RowMapping
 
 from alphaswarm_rl.core.judgement import Judgement
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.core.wording import agent_name
 from alphaswarm_rl.db.database import Row
 
 if TYPE_CHECKING:
@@ -243,6 +244,11 @@ class ModelRow(Row):
     def scope(self) -> Scope:
         """What it may be compared with."""
         return Scope(self.env_id, self.env_signature, self.observation_signature, self.action_signature)
+
+    @property
+    def agent(self) -> str:
+        """What its agent is called: one that runs a policy has the policy's name."""
+        return agent_name({"class": self.algorithm, "kwargs": self.hyperparams}) or self.algorithm
 
     @property
     def path(self) -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from itertools import accumulate
+from typing import Literal, cast
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonObject
@@ -15,11 +16,14 @@ from alphaswarm_rl.lake.views import has_rows
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.ledger.liveness import LIVE
 from alphaswarm_rl.operations.data import Count, Data, Index
+from alphaswarm_rl.operations.judged_curves import JUDGED_PHASES
 from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.settings import Settings
 
 Phase = Literal["train", "validation", "evaluate", "replay", "paper"]
 
+#: More steps than this no episode has that anybody would draw.
+_LONGEST_EPISODE = 1_000_000
 #: Why a run that was recorded may have no rows of a kind.
 _NONE_OF_A_KIND = {
     "equity_curves": "the environment has no account",
@@ -146,10 +150,77 @@ class Steps(Data, apart=("columns", "why_empty")):
     why_empty: str | None
 
 
+class EquityQuery(StepQuery):
+    """Which steps of which run's account, and whether one episode of it is drawn.
+
+    Attributes:
+        plot: Whether the curve of one episode is given as well: of the phase, environment and episode that were asked
+            for, else of the first one of the phase that judges the run.
+    """
+
+    plot: bool = False
+
+
+class AccountCurve(Data):
+    """The account in one episode.
+
+    Attributes:
+        title: Which episode that is, in words.
+        times: The bar's time of each value; null where there are none.
+        values: The account's value behind each step.
+        drawdowns: How far each is below the highest until then, relative to it: 0 or less.
+    """
+
+    title: str
+    times: tuple[str | None, ...]
+    values: tuple[float, ...]
+    drawdowns: tuple[float, ...]
+
+
+class Equity(Steps, apart=("columns", "why_empty"), unless_null=("curve",)):
+    """Rows of a run's account, and the curve of one episode where it was asked for."""
+
+    curve: AccountCurve | None = None
+
+
 @operation("runs.equity")
-def equity(settings: Settings, request: StepQuery) -> Steps:
+def equity(settings: Settings, request: EquityQuery) -> Equity:
     """A run's account, step by step: value, drawdown, cash."""
-    return _steps(settings, "equity_curves", request)
+    found = _steps(settings, "equity_curves", request)
+    curve = account_curve(settings, request) if request.plot and found.rows else None
+    return Equity(**vars(found), curve=curve)
+
+
+def account_curve(settings: Settings, request: EquityQuery) -> AccountCurve | None:
+    """The curve of one episode of a run; None where it has no such steps."""
+    with Ledger.open(settings) as ledger:
+        run = ledger.run(request.run)
+    with Lake(settings) as lake:
+        first = _first_step(lake, run, request)
+        if first is None:
+            return None
+        found = steps_of_run(lake, run, "equity_curves", first, _LONGEST_EPISODE)
+    time, value = (found.columns.index(name) for name in ("ts", "portfolio_value"))
+    values = [float(cast(float, row[value])) for row in found.rows]
+    times = [row[time] for row in found.rows]
+    highest = list(accumulate(values, max))
+    return AccountCurve(
+        f"run {run.id[:8]}, {first['phase']}, episode {first['episode']}",
+        tuple(stamp.isoformat() if isinstance(stamp, datetime) else None for stamp in times),
+        tuple(values),
+        tuple(now / top - 1.0 if top > 0 else 0.0 for now, top in zip(values, highest, strict=True)),
+    )
+
+
+def _first_step(lake: Lake, run: RunRow, request: EquityQuery) -> dict[str, str | int] | None:
+    """Phase, environment and episode of the first step that was asked for; of the phase that judges, if none was."""
+    phases = JUDGED_PHASES.get(run.target, ()) if request.phase is None else ()
+    for chosen in (*({**request.chosen, "phase": phase} for phase in phases), request.chosen):
+        found = steps_of_run(lake, run, "equity_curves", chosen, 1)
+        for row in found.rows:
+            values = dict(zip(found.columns, row, strict=True))
+            return {name: cast("str | int", values[name]) for name in ("phase", "env_idx", "episode")}
+    return None
 
 
 @operation("runs.rewards")

@@ -57,7 +57,7 @@ _RUNS = (*_RUNS_SPEC, *_RUNS_STORED_VERSION)
 _TRAINS = ("train", "tune", "resume")
 #: Commands that read or write the tables of recorded steps.
 _STEPS = (
-    *("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories"),
+    *("lake", "sql", "compare", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories"),
     *("runs.positions", "runs.fills", "runs.holdings", "runs.rm", "runs.gc"),
 )
 #: Commands that load a policy without running a spec.
@@ -146,7 +146,8 @@ _SPEC_OPTIONS = (
     _spec("Feature", "embedDim", "--embed-dim", "agent.kwargs.embed_dim", 64, INTEGER,
           "Width of the features.", "RL_FEAT_EMBED_DIM", "RL_FEATURE_EMBED_DIM"),
     _spec("Agent", "algorithm", "--algorithm", "agent.class", "ppo", TEXT,
-          "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac, td3 and others.", "RL_AGENT_ALGORITHM"),
+          "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac and others, or a policy's such as equal_weight.",
+          "RL_AGENT_ALGORITHM"),
     _spec("Agent", "policyType", "--policy-type", "agent.kwargs.policy_type", "MlpPolicy", _POLICY,
           "Kind of policy network.", "RL_AGENT_POLICY_TYPE", "RL_AGENT_POLICY"),
     _spec("Agent", "netArch", "--net-arch", "agent.kwargs.net_arch", (64, 64), INTEGERS,
@@ -188,7 +189,7 @@ _SETTINGS_OPTIONS = (
     _setting("Store", "deliverySeconds", "--delivery-seconds", "store.delivery_seconds"),
     _setting("Registry", "enable", "--registry", "registry.enable"),
     _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB",
-             verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc")),
+             verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc", "sql")),
     _setting("Registry", "minReward", "--min-reward", "registry.min_reward", verbs=(*_RUNS, *_GATES)),
     _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", verbs=(*_RUNS, *_GATES)),
     _setting("Registry", "judgeCheckpoints", "--judge-checkpoints", "registry.judge_checkpoints", verbs=_TRAINS),
@@ -229,7 +230,7 @@ _SETTINGS_OPTIONS = (
     _setting("Gates", "maxShortfall", "--max-shortfall", "gates.max_shortfall", verbs=(*_RUNS, *_GATES)),
     _setting("Gates", "maxProfitShare", "--max-profit-share", "gates.max_profit_share",
              verbs=(*_RUNS, *_GATES)),
-    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, *_LOADS[1:])),
+    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, *_LOADS[1:], "compare")),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
              "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",

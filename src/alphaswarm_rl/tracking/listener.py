@@ -106,7 +106,7 @@ class TrackingListener(RunListener):
         self._journal = Journal(self._folder, facts.id, run.claim)
         if run.claim.number > 1:
             self._take_over_journal()
-        algorithm = "none" if spec.agent is None else spec.agent.name
+        algorithm = "none" if spec.agent is None else spec.agent.label
         name = run_name(settings, algorithm, facts.created_at, os.environ)
         where = (stored or destination).as_data()
         self._journal.append("begin", name=name, destination=where, claim=run.claim.number)
