@@ -109,6 +109,8 @@ def _judge(
         )
     except AlphaSwarmError as error:
         return JudgedBaseline(name, error=str(error))
+    if result.status != "completed":
+        return JudgedBaseline(name, error=f"its run {result.run_id} was {result.status}: {result.halt_reason}")
     return JudgedBaseline(name, result.run_id, result.metrics)
 
 
