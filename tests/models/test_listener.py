@@ -218,15 +218,16 @@ def test_an_evaluation_is_not_lost_whenever_catching_up_is_cut_short(settings, r
     assert len([row for row in ledger.evaluations(stopped.run_id) if row.timesteps == at]) == 1
 
 
-def test_retention_of_the_run_archives_what_was_never_evaluated_and_keeps_the_rest(train, settings, registry):
+def test_retention_of_the_run_archives_what_is_neither_the_best_nor_in_use(train, settings, registry):
     frugal = changed(settings, store=StoreSettings(checkpoint_freq=128, keep_last=1))
     result = train(using=frugal, training={"eval_during_training": True, "eval_freq": 256}, evaluation={"episodes": 3})
+    assert result.status == "completed"
     rows = by_step(registry, result.run_id, archived=True)
     gone = {step for step, row in rows.items() if not Path(row.model_path).exists()}
-    assert gone == {128, 384}
+    assert {128, 384} <= gone <= {128, 256, 384}  # 256 was the best when it was saved
     for step, row in rows.items():
         assert row.archived == (step in gone)
-    assert "never evaluated" in rows[128].archived_because
+    assert "newer checkpoints" in rows[128].archived_because
 
 
 def test_what_is_protected_outlives_the_runs_retention(settings, registry):
