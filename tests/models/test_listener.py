@@ -213,7 +213,7 @@ def test_an_evaluation_is_not_lost_whenever_catching_up_is_cut_short(settings, r
     assert registry.evaluations(by_step(registry, stopped.run_id)[at].id) == []
 
     RLRuntime.from_run(stopped.run_id, settings).resume()
-    (evaluation,) = registry.evaluations(by_step(registry, stopped.run_id)[at].id)
+    (evaluation,) = registry.evaluations(by_step(registry, stopped.run_id, archived=True)[at].id)
     assert (evaluation.source, evaluation.mean_reward) == ("validation", judged[0].mean_reward)
     assert len([row for row in ledger.evaluations(stopped.run_id) if row.timesteps == at]) == 1
 

@@ -18,7 +18,8 @@ from tests.cli.calling import PPO
 OPERATIONS = operations()
 #: They measure or train for minutes.
 TOO_LONG = {"bench.env", "bench.truth", "demo", "audit.lookahead"}
-#: They need a run that was stopped, a model that passed its gates or one with dates; others here give results of the same classes.
+#: They need a run that was stopped, or a model that passed its gates or has dates; others give results of the same
+#: classes.
 NOT_HERE = {"resume", "models.best", "models.judge", "models.rollback"}
 #: Operations whose settings are a function that gives them.
 LAZY = {"components.show", "doctor", "options", "spec.diff", "spec.hash", "spec.show", "spec.validate", "tune"}
