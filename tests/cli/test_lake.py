@@ -101,12 +101,12 @@ def test_commit_leaves_what_it_cannot_deliver(rl, lake, ledger):
     broken.write_bytes(b"no Parquet")
     answer = rl("lake", "commit", "--json")
     assert answer.code == 1
-    assert answer.json["segments"] == 7
+    assert answer.json["segments"] == 11
     assert len(answer.json["problems"]) == 3
     assert ledger.run(RUN).recording["undelivered"] == 1
     assert broken.exists()
     assert len(list((lake.spool / OTHER).rglob("*.parquet"))) == 12
-    assert len(list((lake.spool / unknown).rglob("*.parquet"))) == 4
+    assert len(list((lake.spool / unknown).rglob("*.parquet"))) == 6
     assert str(broken) in rl("lake", "commit").out
 
 
@@ -245,7 +245,7 @@ def test_rm_removes_nothing_when_the_lake_does_not_answer(rl, lake, ledger):
     assert answer.code == 1
     assert ledger.run(RUN).removed_at is None
     assert len(ledger.refs(RUN)) == 12
-    assert len(list(lake.spool.rglob("*.parquet"))) == 4
+    assert len(list(lake.spool.rglob("*.parquet"))) == 6
     assert rl("runs", "rm", RUN, "--yes").code == 0
 
 
