@@ -79,7 +79,7 @@ def judged(registry, row, mean):
     returns = [mean - 1.0, mean + 1.0] * 6
     registry.add_evaluation(
         row.id,
-        NewEvaluation(12, mean, 1.0, mean, 0, True, None, None, None, returns, "evaluate"),
+        NewEvaluation(12, mean, 1.0, mean, 0, True, None, None, None, returns, "added"),
     )
     assert registry.validate(row.id).passed
     return registry.get(row.id)

@@ -48,7 +48,7 @@
   options.rl.agent.algorithm = lib.mkOption {
     type = lib.types.str;
     default = "ppo";
-    description = "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac, td3 and others.";
+    description = "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac and others, or a policy's such as equal_weight.";
   };
   options.rl.agent.policyType = lib.mkOption {
     type = lib.types.enum [ "MlpPolicy" "CnnPolicy" "MultiInputPolicy" ];
@@ -135,7 +135,7 @@
   };
   # Store: Experiment tracking. Experiment → Artifacts (Information)
   options.rl.store.backend = lib.mkOption {
-    type = lib.types.enum [ "local" "s3" "mlflow" "wandb" ];
+    type = lib.types.enum [ "local" "tensorboard" "s3" "mlflow" "wandb" ];
     default = "local";
     description = "Tracking back-end.";
   };
@@ -194,6 +194,11 @@
     type = lib.types.int;
     default = 10;
     description = "Evaluation episodes a model needs to be validated.";
+  };
+  options.rl.registry.judgeCheckpoints = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether a training whose spec has a validation window judges each of its checkpoints on it.";
   };
   options.rl.registry.keepTopN = lib.mkOption {
     type = lib.types.nullOr lib.types.int;

@@ -40,6 +40,7 @@ SAMPLES = {
     "registry.dbPath": ("reg.db", Path("reg.db")),
     "registry.minReward": ("0", 0.0),
     "registry.minEpisodes": ("20", 20),
+    "registry.judgeCheckpoints": ("false", False),
     "registry.keepTopN": ("null", None),
     "registry.maxAge": ("30", 30),
     "metrics.enable": ("1", True),

@@ -45,6 +45,7 @@ DOCUMENTED = [
     ("registry.dbPath", Path("./rl_registry.db"), "RL_REGISTRY_DB", "--registry-db"),
     ("registry.minReward", None, "RL_REGISTRY_MIN_REWARD", "--min-reward"),
     ("registry.minEpisodes", 10, "RL_REGISTRY_MIN_EPISODES", "--min-episodes"),
+    ("registry.judgeCheckpoints", True, "RL_REGISTRY_JUDGE_CHECKPOINTS", "--judge-checkpoints"),
     ("registry.keepTopN", 10, "RL_REGISTRY_KEEP_TOP_N", "--keep-top-n"),
     ("registry.maxAge", None, "RL_REGISTRY_MAX_AGE", "--max-age"),
     ("metrics.enable", False, "RL_METRICS_ENABLE", "--metrics"),

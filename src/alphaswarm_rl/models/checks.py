@@ -8,7 +8,7 @@ from collections.abc import Callable
 from alphaswarm_rl.models import trading_checks as trading_checks
 from alphaswarm_rl.models.gates import ACTIONS_VARY, UPDATES, Evidence, Verdict, gate, profile
 from alphaswarm_rl.models.rows import DATED, EvaluationRow
-from alphaswarm_rl.statistics.samples import EQUAL_EPISODES, lower_bound, mean_of, sample_std, thinned, trend
+from alphaswarm_rl.statistics.samples import EQUAL_EPISODES, episodes_lower_bound, mean_of, sample_std, thinned, trend
 
 #: Least points of a training curve that say anything about its end.
 LEAST_POINTS = 20
@@ -90,7 +90,7 @@ def finite(evidence: Evidence, newest: EvaluationRow) -> Verdict:
 def reward_lower_bound(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """The lower confidence bound of the mean reward reaches the minimum."""
     name, least, sure = "reward_lower_bound", evidence.limits.min_reward, evidence.limits.confidence
-    bound = lower_bound(newest.episodes, newest.mean_reward, newest.std_reward, newest.returns, sure)
+    bound = episodes_lower_bound(newest.episodes, newest.mean_reward, newest.std_reward, newest.returns, sure)
     if least is None:
         return Verdict(name, True, "no minimum reward is set", bound)
     if newest.episodes < 2:

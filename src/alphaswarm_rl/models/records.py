@@ -20,7 +20,7 @@ from alphaswarm_rl.models.claims import lock_for
 from alphaswarm_rl.models.places import put_away
 from alphaswarm_rl.models.rows import SOURCES, EvaluationRow, ModelRow, NewEvaluation, NewModel
 from alphaswarm_rl.models.tables import evaluations, models
-from alphaswarm_rl.statistics.samples import lower_bound
+from alphaswarm_rl.statistics.samples import episodes_lower_bound
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NO_TAG = re.compile(r'[",\\]')
@@ -140,7 +140,7 @@ def _checked_evaluation(model_id: int, evaluation: NewEvaluation) -> dict[str, A
     if evaluation.source not in SOURCES:
         raise ModelError(what, f"its source is {evaluation.source!r}", f"Give {', '.join(SOURCES)}.")
     returns = None if evaluation.returns is None else [float(value) for value in evaluation.returns]
-    bound = lower_bound(evaluation.episodes, evaluation.mean_reward, evaluation.std_reward, returns)
+    bound = episodes_lower_bound(evaluation.episodes, evaluation.mean_reward, evaluation.std_reward, returns)
     plain: Mapping[str, Any] = {
         name: value for name, value in vars(evaluation).items() if name not in ("judgement", "chooses")
     }

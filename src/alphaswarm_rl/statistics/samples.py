@@ -43,14 +43,24 @@ def lower_bound(
     returns: Sequence[float | None] | None,
     confidence: float = CONFIDENCE,
 ) -> float | None:
-    """The number that the true mean exceeds with that confidence, by Student's t.
-
-    One episode has no such bound, nor have fewer than `EQUAL_EPISODES` whose returns are all equal.
-    """
+    """The number that the true mean exceeds with that confidence, by Student's t; one episode has no such bound."""
     spread = sample_std(episodes, std, returns)
-    if mean is None or spread is None or (spread == 0 and episodes < EQUAL_EPISODES):
+    if mean is None or spread is None:
         return None
     return _finite(lambda: mean - _student(episodes - 1, confidence) * spread / math.sqrt(episodes))
+
+
+def episodes_lower_bound(
+    episodes: int,
+    mean: float | None,
+    std: float | None,
+    returns: Sequence[float | None] | None,
+    confidence: float = CONFIDENCE,
+) -> float | None:
+    """The lower bound of episodes' mean return; fewer than `EQUAL_EPISODES` that are all equal have none."""
+    if sample_std(episodes, std, returns) == 0 and episodes < EQUAL_EPISODES:
+        return None
+    return lower_bound(episodes, mean, std, returns, confidence)
 
 
 def _finite(figure: Callable[[], float]) -> float | None:
