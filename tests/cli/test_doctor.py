@@ -1,6 +1,9 @@
 """`rl doctor`."""
 
+import os
 import shutil
+from pathlib import Path
+from uuid import uuid4
 
 from alphaswarm_rl.operations import doctor
 
@@ -97,3 +100,44 @@ def test_no_compiler(rl, monkeypatch):
     real = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, *rest: None if name in doctor._COMPILERS else real(name, *rest))
     assert states(rl("doctor", "--json"))["compiler"] == "missing"
+
+
+def broken(answer):
+    assert answer.code == 1, answer.out
+    return {finding["name"]: finding for finding in answer.json["findings"] if finding["state"] == "broken"}
+
+
+def test_a_checkpoint_that_was_cut_short_is_named(rl, trained):
+    arrays = Path(trained["checkpoint"]) / "state.safetensors"
+    whole = arrays.stat().st_size
+    os.truncate(arrays, whole - 1)
+    found = broken(rl("doctor", "--json"))
+    assert list(found) == ["checkpoints"]
+    why = f"state.safetensors has {whole - 1} bytes, and should have {whole}"
+    assert found["checkpoints"]["data"]["damaged"] == {trained["checkpoint"]: why}
+    assert why in found["checkpoints"]["text"]
+
+
+def test_files_of_runs_that_the_ledger_does_not_know_are_named(rl, trained, home):
+    lost, other = str(uuid4()), str(uuid4())
+    (home / "models" / lost / "000000000001").mkdir(parents=True)
+    (home / "logs" / f"{lost}.jsonl").write_text("")
+    (home / "logs" / f"{other}.jsonl").write_text("")
+    (home / "models" / "thesis").mkdir()
+    assert rl("runs", "rm", trained["run_id"], "--yes").code == 0
+    found = broken(rl("doctor", "--json"))
+    assert list(found) == ["files of runs"]
+    assert set(found["files of runs"]["data"]["runs"]) == {lost, other}
+    assert "rl db rebuild" in found["files of runs"]["text"]
+
+
+def test_a_home_that_was_copied_or_moved_is_named(rl, trained, home, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(home, copy)
+    found = broken(rl("doctor", "--home", copy, "--json"))
+    assert set(found) == {"home", "lake"}
+    assert trained["checkpoint"] in found["home"]["text"]
+    assert str(home / "lake") in found["lake"]["text"]
+    assert rl("doctor").code == 0
+    home.rename(tmp_path / "moved")
+    assert set(broken(rl("doctor", "--home", tmp_path / "moved", "--json"))) == {"home", "lake"}

@@ -161,11 +161,49 @@ def test_words_that_nobody_can_mean_are_wrong_input(rl, arguments):
 def test_a_fifo_is_wrong_input_wherever_a_file_is_read(rl, tmp_path):
     fifo = tmp_path / "fifo.yaml"
     os.mkfifo(fifo)
+    os.mkfifo("pipe")  # named like a preset
     for arguments in (
         ("spec", "hash", fifo),
+        ("train", "pipe"),
         ("runs", "list", "--settings", fifo),
         ("tune", fifo),
         ("models", "add", "x", fifo),
     ):
         answer = rl(*arguments, "--json")
         assert (answer.code, "is a FIFO" in answer.error["why"]) == (2, True), answer
+
+
+HUGE = str(10**30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["train", "SPEC", "--total-timesteps", HUGE], "training.total_timesteps"),
+        (["train", "SPEC", "--episodes", HUGE], "evaluation.episodes"),
+        (["train", "SPEC", "--checkpoint-freq", HUGE], "checkpoint_freq"),
+        (["runs", "list", "--limit", HUGE], "limit"),
+        (["models", "show", HUGE], "model"),
+    ],
+)
+def test_a_number_that_no_database_holds_is_wrong_input(rl, random_spec, arguments, field):
+    answer = rl(*(str(random_spec) if word == "SPEC" else word for word in arguments), "--json")
+    assert answer.code == 2, answer.out
+    assert f"{field}: a whole number is at most 9007199254740991" in answer.error["why"]
+
+
+def test_a_home_that_is_no_folder_is_wrong_input(rl, random_spec):
+    for command in (["runs", "list"], ["train", random_spec], ["halt", "--reason", "x"]):
+        answer = rl(*command, "--home", "/dev/null", "--json")
+        assert answer.code == 2
+        assert "no folder" in answer.error["why"]
+
+
+def test_a_fifo_as_the_ledger_is_wrong_input_and_a_halt_holds_beside_it(rl, home):
+    home.mkdir()
+    os.mkfifo(home / "ledger.db")
+    answer = rl("runs", "list", "--json")
+    assert answer.code == 2
+    assert answer.error["why"] == "ledger.db is a FIFO, not a regular file"
+    assert rl("halt", "--reason", "x").code == 0
+    assert (home / "ledger.db.halt").is_file()

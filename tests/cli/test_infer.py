@@ -27,6 +27,8 @@ def test_one_answer_per_line(rl, trained):
     [
         ("[1]\n", "shape"),
         ("nonsense\n", "not JSON"),
+        ("{}\n", "it is a mapping, and none is observed here"),
+        ('{"observation": {}}\n', "it is a mapping, and none is observed here"),
         ("[" * 100_000 + "\n", "not JSON"),
         ('{"observation": [0,0,0,0], "episode_start": 1}\n', "episode_start"),
     ],

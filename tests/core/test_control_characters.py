@@ -3,7 +3,13 @@ import unicodedata
 
 import pytest
 
-from alphaswarm_rl.core.control_characters import control_character, escaped, refuse_control_characters
+from alphaswarm_rl.core.control_characters import (
+    LONGEST_REASON,
+    control_character,
+    escaped,
+    refuse_control_characters,
+    refuse_long_reason,
+)
 from alphaswarm_rl.core.errors import LedgerError
 
 #: Both ends of every range: C0, DEL and C1, marks of direction, separators, overrides, isolates, surrogates.
@@ -18,8 +24,22 @@ def test_a_hostile_character_is_escaped_and_refused(character):
     assert json.loads(f'"{escaped(character)}"') == character
     with pytest.raises(LedgerError) as raised:
         refuse_control_characters("the reason", f"a{character}b", LedgerError)
-    assert raised.value.why == f"it contains the control character U+{ord(character):04X}"
+    half = unicodedata.category(character) == "Cs"
+    assert raised.value.why.startswith("it contains " + ("half of a pair" if half else "the control character"))
+    assert f"U+{ord(character):04X}" in raised.value.why
     assert raised.value.what == "the reason"
+
+
+def test_a_byte_that_is_no_utf_8_is_called_that():
+    assert control_character(b"caf\xe9".decode(errors="surrogateescape")) == (
+        "it is no UTF-8: it contains the byte 0xE9"
+    )
+
+
+def test_a_reason_is_no_longer_than_anybody_reads():
+    refuse_long_reason("the reason", "x" * LONGEST_REASON, LedgerError)
+    with pytest.raises(LedgerError, match="it has 1001 characters, and may have 1000"):
+        refuse_long_reason("the reason", "x" * (LONGEST_REASON + 1), LedgerError)
 
 
 def test_every_control_character_of_unicode_is_hostile():

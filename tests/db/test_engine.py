@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import sys
 import threading
@@ -124,13 +125,25 @@ def test_a_text_file_is_not_taken_for_a_database(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_not_taken_for_a_database(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="cannot be opened"), read(open_engine(f"sqlite:///{tmp_path}")):
+    with (
+        pytest.raises(LedgerError, match="is a folder, not a regular file"),
+        read(open_engine(f"sqlite:///{tmp_path}")),
+    ):
         pass
+
+
+def test_what_is_no_file_is_not_taken_for_a_database(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.db")
+    (tmp_path / "device.db").symlink_to("/dev/null")
+    for name, kind in (("fifo.db", "a FIFO"), ("device.db", "a device")):
+        refused = pytest.raises(LedgerError, match=f"{name} is {kind}, not a regular file")
+        with refused, read(open_engine(f"sqlite:///{tmp_path / name}")):
+            pass
 
 
 def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
-    with pytest.raises(LedgerError, match="cannot be made"):
+    with pytest.raises(LedgerError, match="what is there is no folder"):
         open_engine(f"sqlite:///{tmp_path / 'home' / 'x.db'}")
 
 

@@ -10,7 +10,7 @@ import pytest
 from alphaswarm_rl.core.claims import Claim, StaleClaim
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import CheckpointError, RunError
-from alphaswarm_rl.inference.checkpoints import CheckpointStore, load_checkpoint
+from alphaswarm_rl.inference.checkpoints import CheckpointStore, flaw_at_a_glance, load_checkpoint
 from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.runtime import RLRuntime
 from tests.runtime.conftest import tiny
@@ -54,6 +54,35 @@ def test_changed_tensors_are_refused(store):
     tensors.write_bytes(content)
     with pytest.raises(CheckpointError, match="changed after it was written"):
         load_checkpoint(checkpoint.path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        (None, None, None),
+        ("state.safetensors", lambda whole: whole[:-1], "should have"),
+        ("state.safetensors", lambda whole: whole + b"x", "should have"),
+        ("state.safetensors", lambda whole: whole[:20], "do not say how many"),
+        ("state.safetensors", lambda whole: b"", "do not say how many"),
+        ("state.safetensors", lambda whole: b"\xff" * len(whole), "do not say how many"),
+        ("checkpoint.json", lambda whole: whole[:-1], "is not the one the ledger recorded"),
+    ],
+)
+def test_a_glance_sees_what_was_cut_short(store, name, content, why):
+    checkpoint = save(store)
+    if name is not None:
+        file = checkpoint.path / name
+        file.write_bytes(content(file.read_bytes()))
+    found = flaw_at_a_glance(checkpoint.path, expected_sha256=checkpoint.sha256)
+    assert found == why if why is None else why in found
+
+
+def test_a_glance_sees_what_is_no_checkpoint(store):
+    checkpoint = save(store)
+    assert flaw_at_a_glance(store.root) == "checkpoint.json is not there"
+    (checkpoint.path / "checkpoint.json").write_text("[]")
+    assert flaw_at_a_glance(checkpoint.path) == "checkpoint.json is no mapping"
+    assert "Not a directory" in flaw_at_a_glance(checkpoint.path / "checkpoint.json" / "below")
 
 
 def test_what_was_verified_is_what_is_loaded_though_the_file_is_swapped(store, monkeypatch):

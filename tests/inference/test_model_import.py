@@ -18,6 +18,8 @@ from alphaswarm_rl.core.errors import CheckpointError, ModelError
 from alphaswarm_rl.inference.model_import import GivenMetrics, add_model
 from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.inference.registered_models import load_model
+from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.ledger.identity import adoption
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewModel
 from alphaswarm_rl.runtime import RLRuntime
@@ -74,6 +76,12 @@ def test_a_zip_answers_as_its_own_library_does(settings, registry, theirs, their
     assert evaluation.source == "added"
     with PolicyServer.open(settings, model_id=row.id, unvalidated=True) as server:
         np.testing.assert_array_equal(server.answer(SEEN).actions, theirs.predict(SEEN, deterministic=True)[0])
+
+
+def test_a_home_has_its_ledger_before_its_first_model(settings, registry, their_zip):
+    add(registry, settings, their_zip, spec=tiny())
+    assert adoption(settings).reason == "first contact"
+    Ledger.open(settings).close()
 
 
 def test_a_zip_of_an_off_policy_agent_is_taken_too(settings, registry, tmp_path):

@@ -26,6 +26,15 @@ def test_reason_and_actor_have_no_control_characters(ledger: Ledger, reason: str
     assert (ledger.halt_status(), ledger.halt_log()) == ([], [])
 
 
+def test_a_reason_is_no_longer_than_anybody_reads(ledger: Ledger) -> None:
+    for use in (ledger.engage, ledger.release):
+        with pytest.raises(LedgerError, match="the reason of the kill switch: it has 1001 characters") as refused:
+            use("*", "x" * 1001, "ann")
+        assert "fewer words" in refused.value.remedy
+    assert (ledger.halt_status(), ledger.halt_log()) == ([], [])
+    assert ledger.engage("*", "x" * 1000, "ann").engaged
+
+
 def test_a_halt_of_one_run_concerns_no_other(ledger: Ledger) -> None:
     one, other = new_run(ledger), new_run(ledger)
     halted = ledger.engage(one.id[:13], "diverges", "ann")

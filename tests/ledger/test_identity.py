@@ -29,6 +29,8 @@ TRACES = [
     f"lake/warehouse/rl/trajectories/data/run_id={RUN}",
     f"trajectories/rl.trajectories/run_id={RUN}",
 ]
+#: A model that `rl models add` copied into the home.
+ADDED = "models/added-0123456789ab"
 #: What people keep there beside it.
 OTHERS = ["models/added-0123", "models/my-notes", "logs/today.txt", "lake/warehouse/prices/bars", "lake/spool/x"]
 
@@ -220,7 +222,8 @@ def test_a_home_that_cannot_be_written_is_named(settings: Settings) -> None:
     settings.home.write_text("a file")
     with pytest.raises(LedgerError) as caught:
         Ledger.open(settings)
-    assert str(settings.home) in caught.value.what
+    assert caught.value.what == f"the home {settings.home}"
+    assert (caught.value.why, caught.value.exit_code) == ("it is no folder", 2)
 
 
 def test_a_ledger_without_its_id_is_damaged(settings: Settings) -> None:
@@ -276,6 +279,32 @@ def test_models_that_somebody_added_may_lie_beside_an_empty_ledger(settings: Set
     found = registry_of(settings, *statements)
     for _ in range(2):
         Ledger.open(found).close()
+
+
+def test_a_model_that_somebody_added_may_lie_beside_the_adopted_ledger_until_that_is_lost(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    Ledger.open(settings).close()
+    leave(settings, ADDED)
+    for _ in range(2):
+        Ledger.open(settings).close()
+    (settings.home / "ledger.db").unlink()
+    file_of(settings).unlink()
+    assert f"it is not there, and somebody added the model {settings.home / ADDED}" in refusal(settings)
+    Ledger.open_any(settings).close()
+    assert f"it has no runs, and somebody added the model {settings.home / ADDED}" in refusal(settings)
+    with Ledger.open_any(settings) as ledger:
+        adopt(ledger.engine, settings, "the old one is not needed")
+    Ledger.open(settings).close()
+
+
+def test_an_emptied_ledger_beside_models_that_somebody_added_is_refused(settings: Settings) -> None:
+    leave(settings, ADDED)
+    with Ledger.open_any(settings) as ledger:
+        new_run(ledger)
+        Ledger.open(settings).close()
+        with write(ledger.engine) as connection:
+            connection.execute(text("DELETE FROM rl_runs"))
+    assert "somebody added the model" in refusal(settings)
 
 
 def test_a_registry_that_cannot_be_read_may_know_one(settings: Settings) -> None:

@@ -6,10 +6,12 @@ import pytest
 
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.models.listener import ModelListener
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import NewModel, Scope
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.runtime.model_runs import evaluate_model
+from alphaswarm_rl.runtime.result import RunFailed
 from alphaswarm_rl.settings import GatesSettings, RegistrySettings, StoreSettings
 from tests.runtime.conftest import ledger, tiny, train
 from tests.runtime.test_resume import halted_run
@@ -191,6 +193,29 @@ def test_a_resumed_run_registers_each_step_once(settings, registry):
     assert stopped.timesteps in steps
     assert 40_000 in steps
     assert all(Path(row.model_path).is_dir() for row in rows)
+
+
+def test_an_evaluation_is_not_lost_whenever_catching_up_is_cut_short(settings, registry, ledger, monkeypatch):
+    judging = {"total_timesteps": 40_000, "n_envs": 8, "log_interval": 1, "eval_during_training": True}
+    stopped = halted_run(tiny(agent=RANDOM, training={**judging, "eval_freq": 1024}), settings)
+    with monkeypatch.context() as patch:  # the process dies once the ledger has what the registry has not heard of
+
+        def die(*_):
+            raise RuntimeError("died")
+
+        patch.setattr(ModelListener, "on_evaluation", die)
+        for _ in range(2):
+            with pytest.raises(RunFailed):
+                RLRuntime.from_run(stopped.run_id, settings).resume()
+    at = stopped.timesteps
+    judged = [row for row in ledger.evaluations(stopped.run_id) if row.timesteps == at]
+    assert [row.phase for row in judged] == ["validation"]
+    assert registry.evaluations(by_step(registry, stopped.run_id)[at].id) == []
+
+    RLRuntime.from_run(stopped.run_id, settings).resume()
+    (evaluation,) = registry.evaluations(by_step(registry, stopped.run_id)[at].id)
+    assert (evaluation.source, evaluation.mean_reward) == ("validation", judged[0].mean_reward)
+    assert len([row for row in ledger.evaluations(stopped.run_id) if row.timesteps == at]) == 1
 
 
 def test_retention_of_the_run_archives_what_was_never_evaluated_and_keeps_the_rest(train, settings, registry):

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -187,6 +188,20 @@ def test_what_is_damaged_is_named_and_the_rest_comes_back(settings, original):
         # Nothing tells of its end any more.
         assert row.status == "interrupted"
         assert row.checkpoint is None or str(newest) not in row.checkpoint
+
+
+def test_a_damaged_checkpoint_is_named_once(settings, original):
+    _, before = original
+    validated = next(run_id for run_id in before if before[run_id]["run"]["best_checkpoint"] is not None)
+    log = [json.loads(line) for line in lines_of(settings, validated)]
+    named = [line["path"] for line in log if line["stage"] == "train.checkpoint"]
+    assert len(named) > len(set(named))
+    for path in set(named):
+        shutil.rmtree(path, ignore_errors=True)
+        Path(path).mkdir()
+    result = rebuild_ledger(settings)
+    lost = [line for line in result.lost if validated in line and "checkpoint.json is not there" in line]
+    assert len(lost) == len(set(named))
 
 
 def test_a_spec_that_this_code_reads_otherwise_is_not_brought_back(settings, original):

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from alphaswarm_rl.core.claims import Claim, StaleClaim
-from alphaswarm_rl.core.errors import RunError
+from alphaswarm_rl.core.errors import LakeError, RunError
 from alphaswarm_rl.inference.checkpoints import CheckpointStore
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.delivery import deliver_all
@@ -475,17 +476,33 @@ def test_gc_leaves_what_a_live_run_writes(settings, ledger, run, folder):
     assert half.exists()
 
 
-def test_gc_of_another_ledger_is_refused_but_planned(settings, run, folder, tmp_path):
+def test_gc_of_another_ledger_is_refused_and_not_planned(settings, run, folder, tmp_path):
     other = settings.model_copy(
         update={"ledger": settings.ledger.model_copy(update={"url": f"sqlite:///{tmp_path}/o.db"})}
     )
     with Ledger.open_any(other) as ledger:
         new_run(ledger)
         adopt(ledger.engine, other, "a mistake")
-    assert len(collect_garbage(other, CollectGarbage(dry_run=True)).folders) == 1
-    with pytest.raises(RunError, match="another ledger"):
-        collect_garbage(other, CollectGarbage())
+    for dry_run in (True, False):
+        with pytest.raises(RunError, match="another ledger"):
+            collect_garbage(other, CollectGarbage(dry_run=dry_run))
     assert folder.exists()
+
+
+def test_gc_of_a_copied_home_is_refused_before_anything_goes(settings, run, folder, tmp_path):
+    remove_run(settings, RemoveRun(RUN))
+    with Lake(settings) as lake:
+        spool(lake, number=1)
+        deliver_all(lake, lambda segments: None)
+    unknown = checkpoint(settings.models_path / str(uuid4()) / "000000000001").parent
+    known = checkpoint(settings.models_path / RUN / "000000000001")
+    shutil.copytree(settings.home, tmp_path / "copy")
+    copy = settings.model_copy(update={"home": tmp_path / "copy"})
+    for dry_run in (True, False):
+        with pytest.raises(LakeError, match="copied or moved"):
+            collect_garbage(copy, CollectGarbage(dry_run=dry_run))
+    for path in (unknown, known):
+        assert (copy.home / path.relative_to(settings.home)).exists()
 
 
 def test_gc_refuses_what_somebody_needs_after_the_question(settings, ledger, run, folder):

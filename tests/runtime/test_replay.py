@@ -67,6 +67,14 @@ def test_code_drift_is_a_notice_and_strict_refuses(train, settings, monkeypatch)
         runtime.replay(seed=1, strict=True)
 
 
+def test_as_many_episodes_as_nobody_can_mean_are_refused(train, settings, ledger):
+    runtime = RLRuntime.from_run(train().run_id, settings)
+    for episodes in (0, 2**53):
+        with pytest.raises(RunError, match="judged by 1 to 9007199254740991"):
+            runtime.replay(episodes=episodes)
+    assert len(ledger.runs()) == 1
+
+
 def test_the_run_arguments_are_stored(train, settings, ledger):
     replayed = RLRuntime.from_run(train().run_id, settings).replay(seed=5, episodes=2, deterministic=False)
     assert ledger.run(replayed.run_id).arguments == {"seed": 5, "episodes": 2, "deterministic": False}

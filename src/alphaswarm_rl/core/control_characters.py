@@ -15,6 +15,13 @@ from alphaswarm_rl.core.errors import AlphaSwarmError
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+#: The halves of surrogate pairs, and those that stand for the bytes 0x80 to 0xFF of a text that is no UTF-8.
+_FIRST_HALF, _LAST_HALF = 0xD800, 0xDFFF
+_FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
+#: Characters that a reason may have.
+LONGEST_REASON = 1000
+
+
 def escaped(text: str, *, keep: str = "") -> str:
     r"""The text with control characters as they are written in JSON, such as \u001b.
 
@@ -26,9 +33,29 @@ def escaped(text: str, *, keep: str = "") -> str:
 
 
 def control_character(text: str) -> str | None:
-    """Why the text is no name: the first control character in it; None where there is none."""
+    """Why the text is no name: the first control character, or half of a pair, in it; None where there is none."""
     found = _CONTROL.search(text)
-    return None if found is None else f"it contains the control character U+{ord(found[0]):04X}"
+    if found is None:
+        return None
+    code = ord(found[0])
+    if _FIRST_BYTE <= code <= _LAST_BYTE:  # how Python reads a byte that stands for no character
+        return f"it is no UTF-8: it contains the byte 0x{code - _FIRST_BYTE + 0x80:02X}"
+    if _FIRST_HALF <= code <= _LAST_HALF:
+        return f"it contains half of a pair, U+{code:04X}, which stands for no character alone"
+    return f"it contains the control character U+{code:04X}"
+
+
+def refuse_long_reason(what: str, text: str, error: type[AlphaSwarmError]) -> None:
+    """Raises the error where a reason that is kept for good is longer than anybody reads.
+
+    Args:
+        what: What the text is, such as "the reason of the kill switch".
+        text: The text that somebody gave.
+        error: The error of the caller.
+    """
+    if len(text) > LONGEST_REASON:
+        why = f"it has {len(text)} characters, and may have {LONGEST_REASON}"
+        raise error(what, why, "Say it in fewer words, and where the rest is written.")
 
 
 def refuse_control_characters(what: str, text: str, error: type[AlphaSwarmError]) -> None:

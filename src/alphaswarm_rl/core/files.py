@@ -72,6 +72,16 @@ def read_regular(path: Path, *, most_bytes: int | None = None, below: Path | Non
         return file.read()
 
 
+def refuse_irregular(path: Path) -> None:
+    """Refuses what is there and is no regular file.
+
+    Raises:
+        UnfitFile: It is a folder, a FIFO, a socket or a device.
+    """
+    if path.exists():
+        _refuse_irregular(path, path.stat())
+
+
 def _refuse_irregular(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")

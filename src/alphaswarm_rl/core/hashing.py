@@ -18,7 +18,8 @@ from pydantic.fields import FieldInfo
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.types import JsonObject
 
-_LARGEST_EXACT_INTEGER = 2**53 - 1
+#: The largest whole number that every reader of JSON reads as the same.
+LARGEST_EXACT_INTEGER = 2**53 - 1
 
 
 def sha256_text(text: str) -> str:
@@ -49,7 +50,7 @@ def canonical_json(value: object) -> str:
 
 def canonical_number(value: float) -> str:
     """A number as ECMAScript prints it: the shortest digits that give the same double."""
-    if isinstance(value, int) and abs(value) > _LARGEST_EXACT_INTEGER:
+    if isinstance(value, int) and abs(value) > LARGEST_EXACT_INTEGER:
         raise SpecError(f"the integer {value}", "it is too large to be exact in JSON", "Use one below 2**53.")
     number = float(value)
     if not math.isfinite(number):

@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 from alphaswarm_rl.core.control_characters import control_character
 from alphaswarm_rl.core.errors import nearest
 from alphaswarm_rl.core.files import checked_path
-from alphaswarm_rl.core.hashing import birth_default, is_added
+from alphaswarm_rl.core.hashing import LARGEST_EXACT_INTEGER, birth_default, is_added
 
 
 class FrozenModel(BaseModel):
@@ -55,7 +55,7 @@ class FrozenModel(BaseModel):
     @classmethod
     def _refuse_what_nobody_can_mean(cls, value: object) -> Any:
         # Free mappings are typed by nobody; what JSON cannot say would be hashed as something else.
-        if isinstance(value, dict):
+        if isinstance(value, dict | int):
             _check_json(value)
         if isinstance(value, Path):
             _check_path(value)
@@ -89,6 +89,8 @@ PlainText = Annotated[str, AfterValidator(_plain_text)]
 def _check_json(value: object) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise PydanticCustomError("not_json", "a number is not finite", {})
+    if isinstance(value, int) and abs(value) > LARGEST_EXACT_INTEGER:
+        raise PydanticCustomError("too_large", "a whole number is at most {most}", {"most": LARGEST_EXACT_INTEGER})
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):

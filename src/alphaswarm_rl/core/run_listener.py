@@ -275,6 +275,13 @@ class RunListener:
     def on_evaluation(self, evaluated: PolicyEvaluation) -> None:
         """A policy was evaluated."""
 
+    def has_heard(self, checkpoint: Checkpoint, evaluation: EvaluationMetrics) -> bool:
+        """Whether it heard of an evaluation of a checkpoint that the ledger has: its process may have died before.
+
+        Asked by a resume that goes on from the checkpoint; what one listener has not heard of is judged again.
+        """
+        return True
+
     def on_end(self, run: RunFacts) -> None:
         """The run ended."""
 

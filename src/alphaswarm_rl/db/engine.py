@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from alphaswarm_rl.core.errors import LedgerError, require
+from alphaswarm_rl.core.files import UnfitFile, refuse_irregular
 from alphaswarm_rl.db.failures import explained
 from alphaswarm_rl.db.mounts import network_file_system
 from alphaswarm_rl.db.redaction import redact
@@ -133,6 +134,11 @@ def _sqlite_engine(url: URL) -> Engine:
         record.info[_FILE] = found = _identity(path)
         if found is None and opened.is_set():
             raise _gone(path)
+        try:
+            refuse_irregular(path)
+        except UnfitFile as error:
+            remedy = "Move it away, or name another file."
+            raise LedgerError(f"the SQLite file {path}", str(error), remedy) from error
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
@@ -205,9 +211,11 @@ def _usable_file(url: URL) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        # Whatever is there instead, at its place or above.
+        is_none = isinstance(error, FileExistsError | NotADirectoryError)
         raise LedgerError(
             f"the folder {path.parent}",
-            f"it cannot be made ({error.strerror})",
+            f"it cannot be made ({'what is there is no folder' if is_none else error.strerror})",
             "Choose a home folder that you may write to.",
         ) from error
     return path

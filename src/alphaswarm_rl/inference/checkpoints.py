@@ -15,20 +15,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from alphaswarm_rl.core.claims import Claim, claim_folders, number_of
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import AlphaSwarmError, CheckpointError, UnfitCheckpoint
-from alphaswarm_rl.core.files import UnfitFile, read_regular, sync_file, sync_folder, write_synced
+from alphaswarm_rl.core.files import UnfitFile, open_regular, read_regular, sync_file, sync_folder, write_synced
 from alphaswarm_rl.core.json import load_json
 from alphaswarm_rl.core.run_listener import Checkpoint as Checkpoint
 from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject
@@ -38,6 +39,9 @@ from alphaswarm_rl.spec import RLExperimentSpec
 SCHEMA_VERSION = 2
 _ARRAYS = "state.safetensors"
 _MANIFEST = "checkpoint.json"
+#: A file of safetensors begins with the length of its head, which its library bounds.
+_LENGTH_BYTES = 8
+_LONGEST_HEAD = 100_000_000
 #: How folders begin that are being written.
 UNFINISHED = ".unfinished-"
 #: How folders begin that hold no run's checkpoints but a model from elsewhere.
@@ -295,6 +299,42 @@ def first_intact(
         except CheckpointError as error:
             damaged.append(error)
     return None, damaged
+
+
+def flaw_at_a_glance(path: Path, *, expected_sha256: str | None = None) -> str | None:
+    """Why a checkpoint cannot be whole, by its manifest and by the size of its arrays; None where nothing shows.
+
+    Only `load_checkpoint` reads every byte.
+    """
+    try:
+        content = read_regular(path / _MANIFEST, most_bytes=MANIFEST_BYTES, below=path)
+        if expected_sha256 not in (None, hashlib.sha256(content).hexdigest()):
+            return f"{_MANIFEST} is not the one the ledger recorded"
+        _read_manifest(path, content)
+        with open_regular(path / _ARRAYS, below=path) as file:
+            found, whole = os.fstat(file.fileno()).st_size, _size_of_arrays(file)
+    except FileNotFoundError as error:
+        return f"{Path(str(error.filename)).name} is not there"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror or error}"
+    except CheckpointError as error:
+        return error.why
+    if whole is None:
+        return f"{_ARRAYS} has {found} bytes, and they do not say how many it should have"
+    return None if found == whole else f"{_ARRAYS} has {found} bytes, and should have {whole}"
+
+
+def _size_of_arrays(file: BinaryIO) -> int | None:
+    """The bytes that a file of safetensors must have, by its head; None where it has none that can be read."""
+    length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+    if length > _LONGEST_HEAD:
+        return None
+    try:
+        head = load_json(file.read(length))
+        ends = [entry["data_offsets"][1] for name, entry in head.items() if name != "__metadata__"]
+        return _LENGTH_BYTES + length + max(ends, default=0)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return None
 
 
 def folder_size(folder: Path) -> int:

@@ -91,8 +91,8 @@ def add_model(
         parent_model_id: The model that it was trained on from, of the same scope.
     """
     with process_lock:
-        path = _checkpoint_folder(path.expanduser().absolute(), spec, settings, timesteps=metrics.total_timesteps)
-        with Ledger.open(settings) as ledger:
+        with Ledger.open(settings) as ledger:  # first: a home adopts its ledger before it has a model
+            path = _checkpoint_folder(path.expanduser().absolute(), spec, settings, timesteps=metrics.total_timesteps)
             run = trainer_of(ledger, path)
             loaded = load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
         if loaded.checkpoint.timesteps != metrics.total_timesteps:

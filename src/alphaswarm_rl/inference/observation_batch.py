@@ -21,6 +21,12 @@ def as_batch(observations: object, space: AnySpace) -> tuple[AnyObservation, boo
     """
     if isinstance(space, spaces.Dict):
         return _mapping(observations, space)
+    if isinstance(observations, Mapping):
+        raise RunError(
+            "the observation",
+            "it is a mapping, and none is observed here",
+            f'Send an array of shape {space.shape}, or one as "observation" of a mapping.',
+        )
     try:
         # What does not fit the type becomes infinite, and is refused.
         with np.errstate(over="ignore", invalid="ignore"):

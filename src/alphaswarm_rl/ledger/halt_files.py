@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from alphaswarm_rl.core.control_characters import refuse_control_characters
+from alphaswarm_rl.core.control_characters import refuse_control_characters, refuse_long_reason
 from alphaswarm_rl.core.errors import LedgerError
 from alphaswarm_rl.core.files import read_regular, replace_synced, sync_folder
 from alphaswarm_rl.ledger.rows import HaltRow
@@ -129,8 +129,14 @@ class HaltFiles:
 
 def new_halt(scope: str, reason: str, actor: str, at: datetime) -> HaltRow:
     """A halt of everything (`*`) or of one run; one without a reason or an actor is refused."""
-    refuse_unfit(reason, actor)
+    refuse_new(reason, actor)
     return HaltRow(scope, engaged=True, reason=reason, set_by=actor, set_at=at)
+
+
+def refuse_new(reason: str, actor: str) -> None:
+    """Refuses a use of the kill switch that is unfit, or whose reason is too long; one that is kept already may be."""
+    refuse_long_reason("the reason of the kill switch", reason, LedgerError)
+    refuse_unfit(reason, actor)
 
 
 def refuse_unfit(reason: str, actor: str) -> None:

@@ -16,7 +16,7 @@ from alphaswarm_rl.db.engine import read, sqlite_file, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import runs
 from alphaswarm_rl.ledger.halt_files import EVERYTHING as EVERYTHING
-from alphaswarm_rl.ledger.halt_files import LATEST, HaltFiles, new_halt, refuse_unfit
+from alphaswarm_rl.ledger.halt_files import LATEST, HaltFiles, new_halt, refuse_new
 from alphaswarm_rl.ledger.rows import HaltLogRow, HaltRow
 from alphaswarm_rl.ledger.statements import insert_for
 from alphaswarm_rl.ledger.tables import kill_switch, kill_switch_log
@@ -74,7 +74,7 @@ class HaltTables(Database):
 
     def release(self, scope: str, reason: str, actor: str) -> HaltRow:
         """Ends a halt, of the ledger and of its file."""
-        refuse_unfit(reason, actor)
+        refuse_new(reason, actor)
         with write(self.engine) as connection:
             halted = _halted(connection, self.halt_files.read())
             whole = scope if scope in halted else _whole(connection, scope)

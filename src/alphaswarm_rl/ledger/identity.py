@@ -5,8 +5,9 @@
 
 The last adoption counts. From then on another ledger is refused, and so is an empty one beside what only runs leave
 behind (checkpoints, logs, recorded steps, models in the registry): there the kill switch would say that nothing is
-halted. Models that somebody added are none of a run, and may lie beside an empty ledger. The operator may say that such
-a ledger is right (`adopt`, which needs a reason), or rebuild what is lost.
+halted. Models that somebody added are none of a run: they may lie beside the ledger that the home adopted and that
+never had a run. Whoever adds one adopts the ledger first, so beside any other empty ledger they are a trace too. The
+operator may say that such a ledger is right (`adopt`, which needs a reason), or rebuild what is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, exists, select, update
 from sqlalchemy.engine import make_url
 
-from alphaswarm_rl.core.control_characters import refuse_control_characters
+from alphaswarm_rl.core.control_characters import refuse_control_characters, refuse_long_reason
 from alphaswarm_rl.core.errors import LedgerError
 from alphaswarm_rl.core.files import read_regular, replace_synced
 from alphaswarm_rl.core.json import load_json
@@ -42,6 +43,8 @@ _LOCK = Path("ledger.json.lock")
 _MOST_BYTES = 1 << 20
 #: How the name of a run is written.
 RUN_ID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+#: How the folder of a model is called that somebody added (`inference.checkpoints.ADDED`).
+_ADDED = r"added-[0-9a-f]{12}"
 _FIRST_CONTACT = "first contact"
 _PUT_BACK = "Put the right database back, or name it with --db-url. Is it lost? rl db rebuild."
 _REMEDY = f"{_PUT_BACK} Is this one right? rl db adopt --reason WHY."
@@ -92,6 +95,11 @@ def has_runs(connection: Connection) -> bool:
     return bool(connection.execute(select(exists().select_from(tables.runs))).scalar_one())
 
 
+def _had_runs(connection: Connection) -> bool:
+    """Whether the ledger ever numbered a run, also where its rows are gone."""
+    return bool(connection.execute(select(tables.ledger.c.runs)).scalar_one())
+
+
 def refuse_absent(settings: Settings) -> None:
     """Refuses a ledger file that is not there or has no byte, where the home had one: opening it would make a new one.
 
@@ -104,10 +112,10 @@ def refuse_absent(settings: Settings) -> None:
     file = Path(url.database or "").expanduser()
     if file.exists() and (not file.is_file() or file.stat().st_size > 0):
         return
-    adopted, left = adoption(settings), trace_of_runs(settings)
+    adopted, left = adoption(settings), _left_behind(settings, is_new=False)
     if adopted is None and left is None:
         return
-    known = f"the home adopted the ledger {adopted.id}" if adopted is not None else f"a run left {left}"
+    known = f"the home adopted the ledger {adopted.id}" if adopted is not None else left
     state = "is an empty file" if file.exists() else "is not there"
     raise LedgerError(_name(settings), f"it {state}, and {known}", _PUT_BACK)
 
@@ -127,7 +135,7 @@ def recognise(engine: Engine, settings: Settings) -> None:
     if adopted is not None and adopted.unfinished:
         raise LedgerError(_name(settings), "its rebuild was cut short, or goes on", "Finish it: rl db rebuild.")
     if not used and not (adopted is not None and adopted.empty):
-        _refuse_emptied(engine, settings)
+        _refuse_emptied(engine, settings, adopted)
     if adopted is None:
         _change(settings, lambda met: met or [_adoption_now(found, _FIRST_CONTACT)])
         recognise(engine, settings)  # another process may have met another one meanwhile
@@ -149,6 +157,7 @@ def adopt(
     """
     if not reason.strip():
         raise LedgerError("the reason of an adoption", "it is empty", "Say why this ledger is right: it is kept.")
+    refuse_long_reason("the reason of an adoption", reason, LedgerError)
     refuse_control_characters("the reason of an adoption", reason, LedgerError)
     refuse_control_characters("the actor of an adoption", actor or "", LedgerError)
     with read(engine) as connection:
@@ -166,31 +175,64 @@ def adoption(settings: Settings) -> Adoption | None:
     return next(reversed(_adoptions(settings)), None)
 
 
+def runs_with_files(settings: Settings) -> dict[str, Path]:
+    """Every run that left checkpoints, a log or steps beside the tables, with the first thing that was found of it."""
+    found: dict[str, Path] = {}
+    for folder, pattern in _places(settings):
+        for path in _entries(folder, pattern):
+            found.setdefault(re.findall(f"({RUN_ID})", path.name)[0][0], path)
+    return found
+
+
 def trace_of_runs(settings: Settings) -> Path | None:
     """Something that only a run leaves behind, below these settings' folders; None where there is nothing."""
     return next(_traces(settings), None)
 
 
-def _traces(settings: Settings) -> Iterator[Path]:
+def _left_behind(settings: Settings, *, is_new: bool) -> str | None:
+    """What a home has that it got with a ledger, in words; None where it has nothing of that kind.
+
+    Args:
+        settings: Whose home.
+        is_new: Whether it adopted the ledger at hand, which never had a run: then models may have been added before.
+    """
+    left = trace_of_runs(settings)
+    if left is not None:
+        return f"a run left {left}"
+    added = None if is_new else next(_entries(settings.models_path, _ADDED), None)
+    return None if added is None else f"somebody added the model {added}"
+
+
+def _places(settings: Settings) -> list[tuple[Path, str]]:
+    """The folders in which runs leave something under their own name, and the pattern of such names; no tables."""
     steps = f"{settings.trajectory.namespace}.{settings.trajectory.table}"
-    places = [
+    return [
         (settings.models_path, RUN_ID),
         (settings.logs_path, rf"{RUN_ID}\.jsonl"),
         (settings.lake_path / "spool", RUN_ID),
         (settings.below_home(Path("trajectories")) / steps, f"run_id={RUN_ID}"),
     ]
+
+
+def _traces(settings: Settings) -> Iterator[Path]:
+    places = _places(settings)
     warehouse = settings.lake.warehouse
     if warehouse is None or "://" not in warehouse:  # those elsewhere are shared by homes
         folder = settings.lake_path / "warehouse" if warehouse is None else settings.below_home(Path(warehouse))
         table = folder / settings.trajectory.namespace / settings.trajectory.table
         places.append((table / "data", f"run_id={RUN_ID}"))
     for folder, pattern in places:
-        if folder.is_dir():
-            with os.scandir(folder) as entries:
-                yield from (Path(entry.path) for entry in entries if re.fullmatch(pattern, entry.name))
+        yield from _entries(folder, pattern)
     registry = settings.registry_file
     if registry is not None and registry.is_file() and _has_models_of_runs(registry):
         yield registry
+
+
+def _entries(folder: Path, pattern: str) -> Iterator[Path]:
+    """What is in a folder, where there is one, under names of a pattern."""
+    if folder.is_dir():
+        with os.scandir(folder) as entries:
+            yield from (Path(entry.path) for entry in entries if re.fullmatch(pattern, entry.name))
 
 
 def _has_models_of_runs(registry: Path) -> bool:
@@ -206,14 +248,16 @@ def _has_models_of_runs(registry: Path) -> bool:
         return True
 
 
-def _refuse_emptied(engine: Engine, settings: Settings) -> None:
-    left = trace_of_runs(settings)
+def _refuse_emptied(engine: Engine, settings: Settings, adopted: Adoption | None) -> None:
+    with read(engine) as connection:
+        had = _had_runs(connection)
+    left = _left_behind(settings, is_new=adopted is not None and not had)
     if left is None:
         return
     with read(engine) as connection:
         if has_runs(connection):  # the first one was made meanwhile
             return
-    raise LedgerError(_name(settings), f"it has no runs, and a run left {left}", _REMEDY)
+    raise LedgerError(_name(settings), f"it has no runs, and {left}", _REMEDY)
 
 
 def _adoption_now(found: str, reason: str) -> Adoption:
@@ -227,6 +271,9 @@ def _adoptions(settings: Settings) -> list[Adoption]:
         return [Adoption(**entry) for entry in found["adopted"]]
     except FileNotFoundError:
         return []
+    except NotADirectoryError as error:
+        remedy = "Choose another home folder: --home FOLDER."
+        raise LedgerError(f"the home {settings.home}", "it is no folder", remedy) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LedgerError(
             f"the file {path}",

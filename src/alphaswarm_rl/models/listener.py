@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
-from alphaswarm_rl.core.run_listener import Checkpoint, PolicyEvaluation, RunHandle, RunListener
+from alphaswarm_rl.core.run_listener import Checkpoint, EvaluationMetrics, PolicyEvaluation, RunHandle, RunListener
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, NewEvaluation, NewModel, Scope, Source
 from alphaswarm_rl.settings import Settings
@@ -78,6 +78,13 @@ class ModelListener(RunListener):
             row = self._registered(evaluated.checkpoint)
             if row is not None:
                 self._validate(row, evaluated)
+
+    def has_heard(self, checkpoint: Checkpoint, evaluation: EvaluationMetrics) -> bool:
+        """Whether the model of the checkpoint has an evaluation of that phase by this run."""
+        source = _SOURCES.get(evaluation.phase)
+        models = [row for row in self._registry.at(checkpoint.path) if row.sha256 == checkpoint.sha256]
+        found = [row for model in models for row in self._registry.evaluations(model.id)]
+        return source is None or any((row.source, row.run_id) == (source, self._facts.id) for row in found)
 
     def held_checkpoints(self, folder: Path) -> Sequence[Path]:
         """Checkpoints that the registry holds."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, select, update
 
-from alphaswarm_rl.core.control_characters import refuse_control_characters
+from alphaswarm_rl.core.control_characters import refuse_control_characters, refuse_long_reason
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.engine import lock_table, read, write
 from alphaswarm_rl.models import queries
@@ -201,6 +201,7 @@ def _refuse_archiving(model: ModelRow, alias: str | None) -> None:
 
 
 def _refuse_empty(who: str, why: str) -> None:
+    refuse_long_reason("the reason of a promotion", why, ModelError)
     for name, value in (("who", who), ("reason", why)):
         if not value.strip():
             raise ModelError(f"the {name} of a promotion", "it is empty", "Say it: it is kept for good.")

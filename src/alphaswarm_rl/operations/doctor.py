@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from importlib.metadata import PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import AlphaSwarmError
@@ -23,6 +23,9 @@ from alphaswarm_rl.options.settings import SETTINGS_FILE
 from alphaswarm_rl.options.table import OPTIONS
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import waiting_fields
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.ledger import RunRow
 
 _LIBRARIES = ("torch", "gymnasium", "stable-baselines3", "sb3-contrib", "numpy", "pydantic", "SQLAlchemy", "alembic")
 _COMPILERS = ("c++", "g++", "clang++", "cc", "gcc", "clang")
@@ -77,6 +80,7 @@ def doctor(settings: LazySettings, request: DoctorRequest) -> Diagnosis:
         findings += _guarded("home", lambda: _home(loaded))
         findings += _disk(loaded)
         findings += _guarded("database", lambda: _database(loaded))
+        findings += _guarded("lake", lambda: _lake(loaded))
     findings += [*_extras(), *_guarded("components", lambda: _components(request.plugins)), *_waiting()]
     return Diagnosis(all(finding.state != "broken" for finding in findings), tuple(findings))
 
@@ -171,27 +175,92 @@ def _database(settings: Settings) -> Iterator[Finding]:
 
 
 def _ledger(settings: Settings, *, is_made: bool) -> Iterator[Finding]:
-    """Whether it is the home's ledger and whole, and whether the checkpoints that its runs name are there."""
+    """Whether it is the home's ledger and whole, and whether it and the files of runs know of each other."""
     from alphaswarm_rl.ledger import Ledger
-    from alphaswarm_rl.ledger.identity import refuse_absent
+    from alphaswarm_rl.ledger.identity import refuse_absent, runs_with_files
 
     refuse_absent(settings)
     if not is_made:
         return
+    left = runs_with_files(settings)  # before the ledger, which knows of a run before it leaves anything
     with Ledger.open(settings) as ledger:
         damage = ledger.damage()
         if damage is not None:
             yield Finding("broken", "ledger", damage)
             return
-        runs = ledger.runs(limit=None)
+        known = ledger.runs(limit=None, include_removed=True)
+    runs = [run for run in known if run.removed_at is None]
     yield from _removals(settings)
-    gone = [run.id for run in runs if run.checkpoint is not None and not Path(run.checkpoint).is_dir()]
+    problems = [*_checkpoints(settings, runs), *_unknown_runs(left, known)]
+    yield from problems or [Finding("ok", "ledger", f"{len(runs)} runs, every checkpoint in its place")]
+
+
+def _checkpoints(settings: Settings, runs: list[RunRow]) -> Iterator[Finding]:
+    """Checkpoints that are not where runs name them, and those that cannot be whole."""
+    named = [run for run in runs if run.checkpoint is not None]
+    copied = [run for run in named if _is_copied(settings, run)]
+    if copied:
+        text = f"{copied[0].checkpoint} is named by its run, and this home has it too: it was copied or moved"
+        yield Finding("broken", "home", f"{text}. Put it back, or use the old one", {"runs": _ids(copied)})
+    gone = [run for run in named if run not in copied and not Path(run.checkpoint or "").is_dir()]
     if gone:
-        yield Finding(
-            "broken", "ledger", f"{len(gone)} of {len(runs)} runs name a checkpoint that is not there: {gone[0]}"
-        )
-    else:
-        yield Finding("ok", "ledger", f"{len(runs)} runs, every checkpoint in its place")
+        text = f"{len(gone)} of {len(runs)} runs name a checkpoint that is not there: {gone[0].id}"
+        yield Finding("broken", "ledger", text, {"runs": _ids(gone)})
+    flaws = _flaws(settings, runs)
+    if flaws:
+        path, why = next(iter(flaws.items()))
+        text = f"{len(flaws)} damaged: {path}: {why}. rl resume goes on from an intact one"
+        yield Finding("broken", "checkpoints", text, {"damaged": flaws})
+
+
+def _is_copied(settings: Settings, run: RunRow) -> bool:
+    """Whether a run's checkpoint is here, and its row names the same one in another place."""
+    from alphaswarm_rl.core.claims import run_folder
+
+    path = Path(run.checkpoint or "")
+    here = settings.models_path / run.id / path.relative_to(run_folder(path))
+    return run.target == "train" and here.is_dir() and here.resolve() != path.resolve()
+
+
+def _flaws(settings: Settings, runs: list[RunRow]) -> dict[str, str]:
+    """What is wrong with kept checkpoints of runs that nobody works on, by the sizes of their files."""
+    from alphaswarm_rl.inference.checkpoints import CheckpointStore, flaw_at_a_glance
+    from alphaswarm_rl.ledger.liveness import LIVE
+
+    store = CheckpointStore(settings.models_path)
+    flaws: dict[str, str] = {}
+    for run in runs:
+        if run.target == "train" and run.status not in LIVE:  # else they come and go
+            kept: dict[Path, str | None] = dict.fromkeys(store.steps(run.id).values())
+            if run.checkpoint is not None and Path(run.checkpoint).is_dir():
+                kept[Path(run.checkpoint)] = run.checkpoint_sha256
+            found = {str(path): flaw_at_a_glance(path, expected_sha256=sha256) for path, sha256 in kept.items()}
+            flaws |= {path: why for path, why in found.items() if why is not None}
+    return flaws
+
+
+def _unknown_runs(left: dict[str, Path], known: list[RunRow]) -> Iterator[Finding]:
+    """Runs that left files, and that the ledger does not know."""
+    unknown = {run_id: str(left[run_id]) for run_id in sorted({*left} - {run.id for run in known})}
+    if unknown:
+        remedy = "rl db rebuild brings back those that can be, rl runs gc deletes checkpoints of the others"
+        text = f"the ledger does not know {len(unknown)} runs that left files: {next(iter(unknown.values()))}. {remedy}"
+        yield Finding("broken", "files of runs", text, {"runs": unknown})
+
+
+def _ids(runs: list[RunRow]) -> list[str]:
+    return [run.id for run in runs]
+
+
+def _lake(settings: Settings) -> Iterator[Finding]:
+    """Whether the tables of recorded steps are in the place that these settings say."""
+    from alphaswarm_rl.lake.catalog import Lake, explained
+
+    with Lake(settings) as lake:
+        if lake.exists:
+            with explained("the lake", "Check its folder and --lake-catalog-url."):
+                lake.refuse_moved()
+            yield Finding("ok", "lake", lake.warehouse)
 
 
 def _removals(settings: Settings) -> Iterator[Finding]:

@@ -115,12 +115,16 @@ class Operation(Generic[P, R]):
     def _check(self, request: object) -> None:
         from pydantic import TypeAdapter, ValidationError
 
+        from alphaswarm_rl.core.hashing import LARGEST_EXACT_INTEGER
+
         try:
             TypeAdapter(self.request).validate_python(vars(request))
         except ValidationError as error:
             first = error.errors()[0]
             raise RequestError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
         for name, value in vars(request).items():
+            if isinstance(value, int) and abs(value) > LARGEST_EXACT_INTEGER:
+                raise RequestError(f"{name}: a whole number is at most {LARGEST_EXACT_INTEGER}")
             if isinstance(value, Path):
                 try:
                     checked_path(value)

@@ -192,7 +192,7 @@ class _Rebuild:
         found = [(path if path.is_dir() else kept.get(line["timesteps"]), line["sha256"]) for path, line in named]
         saved = [(path, sha256) for path, sha256 in found if path is not None]
         candidates: list[tuple[Path, str | None]] = [*saved[::-1]] or [(path, None) for path in reversed(kept.values())]
-        loaded, damaged = first_intact(candidates)
+        loaded, damaged = first_intact(dict.fromkeys(candidates))  # the log names one as the best and as the last
         self._lost += [f"run {run_id}: {error}" for error in damaged]
         return loaded
 

@@ -179,11 +179,12 @@ def collect_garbage(settings: Settings, request: CollectGarbage, *, confirm: Con
 
     Raises:
         RunError: The ledger knows none of the runs, or one of the folders is needed after the question.
+        LakeError: Steps of removed runs are in tables of another place: the home was copied or moved.
     """
     finish_removals(settings)
     root = settings.models_path
     with Ledger.open(settings) as ledger, ModelRegistry.open(settings) as registry:
-        leftovers = _leftovers(root, ledger, registry, refuse_strangers=not request.dry_run)
+        leftovers = _leftovers(root, ledger, registry, refuse_strangers=True)
         runs = _removed_with_steps(settings, ledger)
         if not request.dry_run and (leftovers or runs):
             steps = f" and what is left of {len(runs)} removed runs" if runs else ""
@@ -213,11 +214,14 @@ def _removed_with_steps(settings: Settings, ledger: Ledger) -> tuple[str, ...]:
     with Lake(settings) as lake, explained("the lake", "Once the catalogue answers, try again."):
         tables = [lake.files(lake.identifier(kind)) for kind in KINDS] if lake.exists else []
         recorded = {file.run_id for files in tables for file in files}
-        return tuple(
+        found = tuple(
             run_id
             for run_id in removed
             if run_id in recorded or any(folder.is_dir() for folder in _step_folders(settings, lake, run_id))
         )
+        if found and lake.exists:
+            lake.refuse_moved()
+    return found
 
 
 def _step_folders(settings: Settings, lake: Lake, run_id: str) -> list[Path]:

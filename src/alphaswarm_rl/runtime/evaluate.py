@@ -13,6 +13,7 @@ from typing import Literal
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import RunError, require
 from alphaswarm_rl.core.files import replace_synced
+from alphaswarm_rl.core.hashing import LARGEST_EXACT_INTEGER
 from alphaswarm_rl.core.run_listener import Evaluation, PolicyEvaluation
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
@@ -46,8 +47,10 @@ class Arguments:
     deterministic: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.episodes is not None and (not isinstance(self.episodes, int) or self.episodes < 1):
-            raise RunError(f"{self.episodes!r} episodes", "a policy is judged by one or more", "Give a whole number.")
+        episodes = self.episodes
+        if episodes is not None and (not isinstance(episodes, int) or not 1 <= episodes <= LARGEST_EXACT_INTEGER):
+            why = f"a policy is judged by 1 to {LARGEST_EXACT_INTEGER}"
+            raise RunError(f"{episodes!r} episodes", why, "Give such a whole number.")
         if self.window is not None and not isinstance(self.window, Window):
             raise RunError(f"window {self.window!r}", "it is no Window", "Write Window(start, end) with ISO dates.")
 

@@ -24,7 +24,7 @@ from alphaswarm_rl.runtime.evaluate import result_metrics
 from alphaswarm_rl.runtime.fingerprints import machine_drift
 from alphaswarm_rl.runtime.listeners import report_steps
 from alphaswarm_rl.runtime.result import RunResult
-from alphaswarm_rl.runtime.run import RunSetup, open_run
+from alphaswarm_rl.runtime.run import Run, RunSetup, open_run
 from alphaswarm_rl.runtime.session import PhaseEnvs, TrainingSession
 
 _log = logging.getLogger(__name__)
@@ -154,9 +154,9 @@ def _restore(session: TrainingSession, goes_on: _Continuation) -> None:
     how = session.restore(goes_on.loaded)
     session.line = list(goes_on.line)
     # What was judged after the last checkpoint of all is judged again. So is what was judged with one that nobody
-    # reported: its process died, and models may not know of it.
+    # reported: its process died, and models may not know of it. Nor may they where it died while it caught up.
     reported = is_reported(run.ledger, run.row, checkpoint)
-    judged_too = done >= run.spec.training.total_timesteps or not reported
+    judged_too = done >= run.spec.training.total_timesteps or not reported or not _all_have_heard(run, checkpoint)
     run.ledger.drop_beyond(run.id, done, judged_too=judged_too)
     session.recorder.drop_after(done)
     evaluations = run.ledger.evaluations(run.id)
@@ -185,6 +185,13 @@ def _restore(session: TrainingSession, goes_on: _Continuation) -> None:
         session.report_checkpoint(checkpoint)
     session.prune()
     session.catch_up()
+
+
+def _all_have_heard(run: Run, checkpoint: Checkpoint) -> bool:
+    """Whether every listener heard of the evaluations of a checkpoint that the ledger has."""
+    rows = [row for row in run.ledger.evaluations(run.id) if row.timesteps == checkpoint.timesteps]
+    judged = [EvaluationMetrics.of(row) for row in rows]
+    return all(listener.has_heard(checkpoint, evaluation) for listener in run.listeners for evaluation in judged)
 
 
 def _restore_best(session: TrainingSession, evaluations: Sequence[EvaluationRow], named: str | None) -> list[str]:

@@ -24,7 +24,7 @@ class LoadedSpecs:
 def load_spec(reference: str | Path) -> RLExperimentSpec:
     """The spec of a YAML file or, where no such file is, of the preset of that name."""
     path = _path(reference)
-    if path.suffix in {".yaml", ".yml"} or path.parent != Path() or path.is_file():
+    if path.suffix in {".yaml", ".yml"} or path.parent != Path() or (path.exists() and not path.is_dir()):
         return RLExperimentSpec.from_yaml_path(path)
     names = preset_names(_PRESETS)
     if str(reference) in names:
