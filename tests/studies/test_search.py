@@ -1,5 +1,6 @@
 """Searching: trials are ordinary runs, drawn alike whoever draws them, pruned truthfully, counted."""
 
+import errno
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from alphaswarm_rl.core.claims import Claim, StaleClaim
 from alphaswarm_rl.core.errors import DiskError, MissingExtra, OptionError, RunError
+from alphaswarm_rl.inference.checkpoints import CheckpointStore
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.runtime import RLRuntime, RunFailed
 from alphaswarm_rl.settings import Settings
@@ -246,6 +248,21 @@ def test_a_study_whose_run_another_process_took_over_ends(settings, ledger, monk
     assert stale.value.exit_code == 4
     with open_study(Plan.of(TuningDocument.from_data(document(trials=2))), settings) as study:
         assert [row.state for row in study.rows()] == ["interrupted"]
+
+
+def test_a_trial_whose_disk_failed_is_made_up_for(settings, monkeypatch):
+    expected = tune(document(trials=2, name="undisturbed"), settings)
+
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointStore, "save", fail)
+        with pytest.raises(RunFailed, match="Input/output error"):
+            tune(document(trials=2), settings)
+    report = tune(document(trials=2), settings)
+    assert [row.state for row in report.trials] == ["interrupted", "completed", "completed"]
+    assert [row.value for row in report.trials[1:]] == [row.value for row in expected.trials]
 
 
 def full_disk(study):

@@ -154,6 +154,15 @@ def disk_error(error: OSError) -> DiskError | None:
     return DiskError(what, error.strerror or str(error), f"{remedy} Then run the same command again.")
 
 
+def is_of_the_system(error: BaseException | None) -> bool:
+    """Whether an error comes from a disk, a limit of the system or the ledger, and not from what was asked for."""
+    while error is not None:
+        if isinstance(error, DiskError | LedgerError) or (isinstance(error, OSError) and disk_error(error) is not None):
+            return True
+        error = error.__cause__
+    return False
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """A sentence that proposes the choice most like `name`, or lists what there is."""
     known = sorted(choices)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from alphaswarm_rl.core.claims import StaleClaim
-from alphaswarm_rl.core.errors import AlphaSwarmError, RunError
+from alphaswarm_rl.core.errors import AlphaSwarmError, RunError, is_of_the_system
 from alphaswarm_rl.core.study_context import PlayArguments, StopRule, StudyRun, TrainArguments
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.ledger import Ledger
@@ -128,6 +128,6 @@ class RuntimeContext:
         except AlphaSwarmError as error:
             # The runtime notes the id of the run that failed; without one the request was refused.
             notes = getattr(error, "__notes__", ())
-            if not notes:
+            if not notes or is_of_the_system(error):  # a disk that fails says nothing about the study's choice
                 raise
             return replace(self.run(notes[0]), error=str(error))
