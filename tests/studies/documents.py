@@ -13,12 +13,7 @@ TRADING = {
     "env": {"class": "stock_trading"},
     "agent": {"class": "random"},
     "reward": {"class": "drawdown_penalty"},
-    "training": {
-        "eval_during_training": True,
-        "end": "2020-06-01",
-        "validation_start": "2020-06-01",
-        "validation_end": "2020-08-03",
-    },
+    "training": {"eval_during_training": True},
 }
 RATE = {"agent.kwargs.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True}}
 #: Random actions balance the pole for about 22 steps, always the same action for about 9.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonObject
@@ -39,10 +39,6 @@ class ListRuns(Data):
         slug: Only runs of that spec.
         limit: At most that many.
         removed: Whether removed runs are listed too.
-        where: Conditions on columns, such as `sharpe > 1 and agent = ppo`; all must hold.
-        sort: The column that orders them: the largest and the newest first, text from A to Z; a leading `-` turns it
-            round. Runs without a value are last. None: the newest first.
-        columns: The columns that are given of each; none: all of them.
     """
 
     status: RunStatus | None = None
@@ -50,25 +46,12 @@ class ListRuns(Data):
     slug: str | None = None
     limit: Count = 20
     removed: bool = False
-    where: tuple[str, ...] = ()
-    sort: str | None = None
-    columns: tuple[str, ...] = ()
-
-
-class ListedRun(RunRow, Data):
-    """A run, and what its agent is called: one that runs a policy has the policy's name."""
-
-    agent: str | None
 
 
 class RunList(Data, only="runs"):
-    """Runs, in the order that was asked for.
+    """Runs, the newest first."""
 
-    Attributes:
-        runs: The runs; of each the columns that were asked for, where some were.
-    """
-
-    runs: tuple[ListedRun, ...] | tuple[dict[str, Any], ...]
+    runs: tuple[RunRow, ...]
 
 
 class SpecOfRun(Data):
@@ -134,22 +117,11 @@ class ExportedRun(Data):
 
 @operation("runs.list")
 def list_runs(settings: Settings, request: ListRuns) -> RunList:
-    """Runs that meet conditions, the newest first unless another order is asked for."""
+    """Runs, the newest first."""
     finish_removals(settings)
     with Ledger.open(settings) as ledger:
-        found = ledger.listed_runs(
-            request.columns or ("agent",),
-            where=request.where,
-            sort=request.sort,
-            status=request.status,
-            target=request.target,
-            slug=request.slug,
-            limit=request.limit,
-            include_removed=request.removed,
-        )
-    if request.columns:
-        return RunList(tuple(shown for _, shown in found))
-    return RunList(tuple(ListedRun(**vars(row), agent=cast("str | None", shown["agent"])) for row, shown in found))
+        rows = ledger.runs(request.status, request.target, request.slug, request.limit, include_removed=request.removed)
+    return RunList(tuple(rows))
 
 
 @operation("runs.show")
