@@ -10,6 +10,7 @@ import pytest
 from alphaswarm_rl.cli.models import ENTRIES
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore
+from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models import ModelRegistry, NewModel
 from alphaswarm_rl.settings import Settings
 from tests.models.samples import CARTPOLE, PENDULUM, add, evaluation
@@ -280,6 +281,7 @@ def test_prune_deletes_files_of_models_that_were_archived_before(rl, registry, h
 
 
 def test_prune_deletes_copies_of_models_from_elsewhere(rl, registry, home):
+    Ledger.open(Settings(home=home)).close()  # whoever adds a model meets the ledger first
     store = CheckpointStore(Settings(home=home).models_path)
     saved = store.save(f"{ADDED}012345678901", 10, {"learner": State({}, {})}, spec={}, seed=0)
     copied = registry.register(NewModel(saved.path, "ppo", CARTPOLE, 10, saved.sha256, {}))
