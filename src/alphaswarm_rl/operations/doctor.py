@@ -309,7 +309,9 @@ def _components(plugins: tuple[str, ...]) -> Iterator[Finding]:
     yield Finding("ok", "components", f"{len(found)} in {len({cls.rl_kind for cls in found})} kinds")
     owners: dict[str, set[str]] = {}
     for point in entry_points(group=catalogue.ENTRY_POINT_GROUP):
-        owners.setdefault("unknown" if point.dist is None else point.dist.name, set()).add(point.module)
+        # A distribution that pip is replacing at this moment has no name.
+        name = None if point.dist is None else point.dist.name
+        owners.setdefault(name or "unknown", set()).add(point.module)
     for owner, modules in sorted(owners.items()):
         listed = sorted(modules)
         yield Finding("ok", f"entry points of {owner}", ", ".join(listed), {"modules": listed})
