@@ -40,6 +40,7 @@ PROGRAMS = {
     "recording-native": "benchmarks/recording.py native",
     "recording-rate": "benchmarks/recording.py speed memory",
     "models": "benchmarks/models.py",
+    "gates": "benchmarks/gates.py",
     "telemetry-cartpole": "benchmarks/telemetry.py cartpole",
     "telemetry-native": "benchmarks/telemetry.py native",
     "telemetry-steps": "benchmarks/telemetry.py steps",

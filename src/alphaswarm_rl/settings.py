@@ -14,7 +14,7 @@ from alphaswarm_rl.core.model import FrozenModel
 class StoreSettings(FrozenModel):
     """Where a run's artefacts go."""
 
-    backend: Literal["local", "s3", "mlflow", "wandb"] = Field("local", description="Tracking back-end.")
+    backend: Literal["local", "tensorboard", "s3", "mlflow", "wandb"] = Field("local", description="Tracking back-end.")
     tracking_uri: str = Field(
         "http://localhost:5000", description="Address of the tracker: a server of MLflow or W&B, or s3://bucket/prefix."
     )
@@ -39,6 +39,10 @@ class RegistrySettings(FrozenModel):
         None, description="What the lower bound of a model's mean reward must reach; null: nothing."
     )
     min_episodes: int = Field(10, ge=1, description="Evaluation episodes a model needs to be validated.")
+    judge_checkpoints: bool = Field(
+        True,
+        description="Whether a training whose spec has a validation window judges each of its checkpoints on it.",
+    )
     keep_top_n: int | None = Field(10, ge=1, description="How many models of a scope are kept; null: all.")
     max_age: int | None = Field(None, ge=1, description="Days after which a model may be pruned; null: never.")
 
@@ -49,6 +53,23 @@ class GatesSettings(FrozenModel):
     profile: str = Field("default", min_length=1, description="Profile: which gates a model must pass.")
     max_dispersion: float = Field(
         1.0, gt=0, description="Most that returns of episodes may spread, as a multiple of their usual size."
+    )
+    min_bars: int = Field(100, ge=2, description="Bars that a model which trades must have been judged on.")
+    measure: Literal["sharpe", "sortino", "mean_return", "total_return"] = Field(
+        "sharpe", description="Measure of a trading account whose bootstrap lower bound must reach the minimum."
+    )
+    min_measure: float = Field(0.0, description="What the lower bound of that measure must reach.")
+    max_drawdown: float = Field(
+        0.3, ge=0, le=1, description="Deepest fall of a trading account that is allowed, as a part of its value."
+    )
+    max_shortfall: float = Field(
+        0.0,
+        ge=0,
+        description="Most that the lower bound of a trading account's yearly return may be below that of cash and of "
+        "equal weights after costs.",
+    )
+    max_profit_share: float = Field(
+        0.5, gt=0, description="Most of the profit that one asset may make where three or more are traded."
     )
 
 
@@ -128,20 +149,23 @@ _WORDS = r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$"
 class TrajectorySettings(FrozenModel):
     """The step-by-step tables."""
 
-    namespace: str = Field("rl", pattern=_WORDS, description="Namespace of the four tables.")
+    namespace: str = Field("rl", pattern=_WORDS, description="Namespace of the six tables.")
     table: str = Field("trajectories", pattern=_WORD, description="Table of steps.")
     equity_table: str = Field("equity_curves", pattern=_WORD, description="Table of equity curves.")
     action_log_table: str = Field("action_logs", pattern=_WORD, description="Table of action components.")
     reward_decomp_table: str = Field("reward_decomposition", pattern=_WORD, description="Table of reward terms.")
+    positions_table: str = Field("positions", pattern=_WORD, description="Table of positions.")
+    fills_table: str = Field("fills", pattern=_WORD, description="Table of fills.")
     persist: bool = Field(True, description="Whether steps are kept on disk.")
     flush_rows: int = Field(1000, ge=1, description="Steps per environment before the buffer is flushed.")
     require_iceberg: bool = Field(False, description="Whether a failed table commit fails the run.")
 
     @model_validator(mode="after")
     def _tables_differ(self) -> TrajectorySettings:
-        names = (self.table, self.equity_table, self.action_log_table, self.reward_decomp_table)
+        steps = (self.table, self.equity_table, self.action_log_table, self.reward_decomp_table)
+        names = (*steps, self.positions_table, self.fills_table)
         if len(set(names)) < len(names):
-            raise ValueError(f"the four tables need four names, not {', '.join(names)}")
+            raise ValueError(f"the six tables need six names, not {', '.join(names)}")
         return self
 
 
@@ -168,6 +192,11 @@ class RecordSettings(FrozenModel):
     )
     observations: bool = Field(
         False, description="Whether whole observations are recorded too, for learning from them later."
+    )
+    positions: Literal["judged", "all", "none"] = Field(
+        "judged",
+        description="Steps whose positions and fills are recorded: judged (validation, evaluation and replay), all, "
+        "or none.",
     )
     memory_mb: int = Field(256, ge=16, description="Memory for steps on their way to disk; the loop waits beyond it.")
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from alphaswarm_rl.agents.stepping import BOUNDARY_STEPS
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import State
-from alphaswarm_rl.core.errors import CheckpointError, ComponentError
+from alphaswarm_rl.core.errors import CheckpointError, ComponentError, UnknownComponent
 from alphaswarm_rl.core.refs import reference
 
 from .worlds import CONTINUOUS, DICT, VECTOR, Hooks, RestorableWorld, World, learner_for
@@ -118,6 +118,28 @@ def test_predictions_are_for_the_environment_they_are_seeded_for_and_repeat_them
     assert first.shape == other.action_space.shape
     assert first.dtype == CONTINUOUS.dtype
     assert np.array_equal(draw(), first)
+
+
+def test_every_policy_is_an_agent_by_its_name():
+    for cls in catalogue.listing("policy"):
+        if cls.rl_alias != "frozen":
+            written = {"class": "policy", "kwargs": {"policy": {"class": cls.rl_alias}}}
+            ref = reference({"class": cls.rl_alias}, "agent")
+            assert ref == reference({"class": cls.__name__}, "agent") == reference(written, "agent")
+            assert ref.label == cls.rl_alias
+            assert catalogue.named("agent", cls.rl_alias) is cls
+    ref = reference({"class": "equal_weight", "kwargs": {"rebalance_bars": 5}}, "agent")
+    assert ref.kwargs == {"policy": {"class": "equal_weight", "kwargs": {"rebalance_bars": 5}}}
+    assert reference({"class": "ppo"}, "agent").label == "ppo"
+    with pytest.raises(UnknownComponent, match="Did you mean 'equal_weight'"):
+        reference({"class": "equal_wait"}, "agent")
+
+
+def test_a_policy_is_no_other_kind_of_component_by_its_name():
+    with pytest.raises(UnknownComponent):
+        reference({"class": "equal_weight"}, "env")
+    with pytest.raises(UnknownComponent):
+        reference({"class": "ppo"}, "policy")
 
 
 def test_short_names():

@@ -19,6 +19,18 @@ def test_one_kind(rl, kind):
     assert {row["rl_kind"] for row in rl("components", "list", "--kind", kind, "--json").json} == {"env"}
 
 
+def test_policies_are_listed_and_shown_among_the_agents(rl):
+    listed = rl("components", "list", "--kind", "agent", "--json").json
+    aliases = [row["alias"] for row in listed]
+    assert {row["rl_kind"] for row in listed} == {"agent"}
+    assert {"ppo", "equal_weight", "random", "policy"} < set(aliases)
+    assert aliases == sorted(aliases)
+    assert "equal_weight" in {row["alias"] for row in rl("components", "list", "--kind", "policy", "--json").json}
+    assert "ppo" not in {row["alias"] for row in rl("components", "list", "--kind", "policy", "--json").json}
+    shown = rl("components", "show", "agent", "equal_weight")
+    assert '"rebalance_bars": {' in [line.strip() for line in shown.out.splitlines()]
+
+
 def test_kinds_without_components_and_unknown_ones(rl):
     assert "no component of kind 'ensembler'" in rl("components", "list", "--kind", "ensembler").out
     unknown = rl("components", "list", "--kind", "agnt")

@@ -32,7 +32,7 @@ def lake(settings):
 
 def recorded(lake, ledger, run_id=RUN, *, status="completed", segments=2, deliver=True, store="iceberg"):
     """A run with that many segments."""
-    recording = {"store": store, "train": "all", "sampled_from": None, "undelivered": 8, "problem": "no catalogue"}
+    recording = {"store": store, "train": "all", "sampled_from": None, "undelivered": 12, "problem": "no catalogue"}
     new_run(ledger, id=run_id, recording=recording)
     if status != "running":
         ledger.finish_run(run_id, status)
@@ -65,7 +65,7 @@ def test_status(rl, lake, ledger):
     recorded(lake, ledger)
     spool(lake, OTHER, kinds=["equity_curves"])
     document = rl("lake", "status", "--unknown", "--json").json
-    assert [table["rows"] for table in document["tables"]] == [6, 6, 12, 12]
+    assert [table["rows"] for table in document["tables"]] == [6, 6, 12, 12, 12, 6]
     assert all(table["unknown_files"] is not None for table in document["tables"])
     assert document["undelivered"] == [
         {"run_id": OTHER, "status": None, "segments": 1, "rows": 3, "unreadable": 0},
@@ -80,15 +80,15 @@ def test_commit_delivers_and_tells_the_row(rl, lake, ledger):
     recorded(lake, ledger, deliver=False)
     recorded(lake, ledger, OTHER, deliver=False)
     answer = rl("lake", "commit", RUN[:8], "--json").json
-    assert (answer["segments"], answer["rows"], answer["runs"]) == (8, 36, [RUN])
-    assert rows_of(lake) == {"trajectories": 6, "equity_curves": 6, "action_logs": 12, "reward_decomposition": 12}
+    assert (answer["segments"], answer["rows"], answer["runs"]) == (12, 54, [RUN])
+    assert list(rows_of(lake).values()) == [6, 6, 12, 12, 12, 6]
     assert sum(rows_of(lake, OTHER).values()) == 0
     recording = ledger.run(RUN).recording
     assert (recording["undelivered"], recording["problem"], recording["train"]) == (0, None, "all")
-    assert ledger.run(OTHER).recording["undelivered"] == 8
-    assert rl("lake", "commit").out == "delivered 8 segments with 36 rows\n"
+    assert ledger.run(OTHER).recording["undelivered"] == 12
+    assert rl("lake", "commit").out == "delivered 12 segments with 54 rows\n"
     assert rl("lake", "commit").out == "delivered 0 segments with 0 rows\n"
-    assert len(ledger.refs(RUN)) == len(ledger.refs(OTHER)) == 8
+    assert len(ledger.refs(RUN)) == len(ledger.refs(OTHER)) == 12
     assert rl("lake", "verify").code == 0
 
 
@@ -101,12 +101,12 @@ def test_commit_leaves_what_it_cannot_deliver(rl, lake, ledger):
     broken.write_bytes(b"no Parquet")
     answer = rl("lake", "commit", "--json")
     assert answer.code == 1
-    assert answer.json["segments"] == 7
+    assert answer.json["segments"] == 11
     assert len(answer.json["problems"]) == 3
     assert ledger.run(RUN).recording["undelivered"] == 1
     assert broken.exists()
-    assert len(list((lake.spool / OTHER).rglob("*.parquet"))) == 8
-    assert len(list((lake.spool / unknown).rglob("*.parquet"))) == 4
+    assert len(list((lake.spool / OTHER).rglob("*.parquet"))) == 12
+    assert len(list((lake.spool / unknown).rglob("*.parquet"))) == 6
     assert str(broken) in rl("lake", "commit").out
 
 
@@ -114,7 +114,7 @@ def test_compact_takes_runs_that_are_over(rl, lake, ledger):
     recorded(lake, ledger)
     recorded(lake, ledger, OTHER, status="interrupted")
     before = rows_of(lake)
-    assert rl("lake", "compact", "--json").json == {"runs": {RUN: 8}, "files": 8}
+    assert rl("lake", "compact", "--json").json == {"runs": {RUN: 12}, "files": 12}
     assert rows_of(lake) == before
     assert len(lake.files("rl.trajectories", RUN)) == 1
     assert len(lake.files("rl.trajectories", OTHER)) == 2
@@ -142,7 +142,7 @@ def test_expire_and_sweep(rl, lake, ledger, home):
     assert rl("lake", "sweep", "--json").json["files"] == 0
     make_old(home / "lake" / "warehouse")
     planned = rl("lake", "sweep", "--dry-run", "--json").json
-    assert planned["files"] >= 8
+    assert planned["files"] >= 12
     done = rl("lake", "sweep", "--older-than", "1d", "--json").json
     assert done == {**planned, "dry_run": False}
     assert rows_of(lake) == before
@@ -197,13 +197,20 @@ def test_a_lake_that_does_not_answer(rl, lake, ledger):
         assert answer.code == 1, words
         assert answer.error["type"] == "LakeError"
         assert "hunter2" not in answer.out
-    assert len(list(lake.spool.rglob("*.parquet"))) == 8
+    assert len(list(lake.spool.rglob("*.parquet"))) == 12
 
 
 def test_names_of_tables_are_followed(rl, lake, ledger):
     recorded(lake, ledger)
     names = [table["table"] for table in rl("lake", "status", "--trajectory-table", "steps", "--json").json["tables"]]
-    assert names == ["rl.steps", "rl.equity_curves", "rl.action_logs", "rl.reward_decomposition"]
+    assert names == [
+        "rl.steps",
+        "rl.equity_curves",
+        "rl.action_logs",
+        "rl.reward_decomposition",
+        "rl.positions",
+        "rl.fills",
+    ]
 
 
 def test_rm_takes_a_runs_steps_away(rl, lake, ledger, settings):
@@ -220,7 +227,7 @@ def test_rm_takes_a_runs_steps_away(rl, lake, ledger, settings):
     assert not (lake.spool / RUN).exists()
     assert not plain.parent.parent.exists()
     assert ledger.refs(RUN) == []
-    assert len(ledger.refs(OTHER)) == 8
+    assert len(ledger.refs(OTHER)) == 12
     assert rl("lake", "verify").code == 0
 
 
@@ -237,8 +244,8 @@ def test_rm_removes_nothing_when_the_lake_does_not_answer(rl, lake, ledger):
     answer = rl("runs", "rm", RUN, "--yes", "--lake-catalog-url", "postgresql://127.0.0.1:1/none")
     assert answer.code == 1
     assert ledger.run(RUN).removed_at is None
-    assert len(ledger.refs(RUN)) == 8
-    assert len(list(lake.spool.rglob("*.parquet"))) == 4
+    assert len(ledger.refs(RUN)) == 12
+    assert len(list(lake.spool.rglob("*.parquet"))) == 6
     assert rl("runs", "rm", RUN, "--yes").code == 0
 
 
@@ -248,4 +255,4 @@ def test_gc_leaves_the_lake_alone(rl, lake, ledger):
     before = rows_of(lake, OTHER)
     assert rl("runs", "gc", "--yes").code == 0
     assert rows_of(lake, OTHER) == before
-    assert len(list(lake.spool.rglob("*.parquet"))) == 8
+    assert len(list(lake.spool.rglob("*.parquet"))) == 12

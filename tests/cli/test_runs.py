@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 from alphaswarm_rl.core.wording import PORTFOLIO_METRICS
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -25,7 +27,43 @@ def test_list(rl, trained):
 
 def test_columns_that_no_run_fills_are_not_listed(rl, trained):
     title = rl("runs", "list").out.splitlines()[0]
-    assert title.split() == ["RUN", "SPEC", "TARGET", "STATUS", "SEED", "STEPS", "REWARD", "STARTED"]
+    assert title.split() == ["RUN", "SPEC", "AGENT", "TARGET", "STATUS", "SEED", "STEPS", "REWARD", "STARTED"]
+
+
+def test_list_sorted_chosen_and_cut(rl, trained):
+    rl("evaluate", "latest")
+    rows = rl("runs", "list", "--sort", "-timesteps", "--columns", "id, agent,target", "--json").json
+    assert [list(row) for row in rows] == [["id", "agent", "target"]] * 2
+    assert [row["agent"] for row in rows] == ["ppo", "ppo"]
+    text = rl("runs", "list", "--where", "agent = ppo and target = train", "--columns", "id,mean_reward").out
+    assert text.split()[:4] == ["ID", "MEAN", "REWARD", trained["run_id"]]
+    assert len(text.splitlines()) == 2
+    assert rl("runs", "list", "--where", "agent = dqn", "--columns", "id").out == "there are no such runs\n"
+    assert {row["agent"] for row in rl("runs", "list", "--json").json} == {"ppo"}
+
+
+def test_a_policy_is_listed_under_its_own_name(rl, random_spec):
+    rl("evaluate", random_spec)
+    assert [row["agent"] for row in rl("runs", "list", "--json").json] == ["random"]
+
+
+def test_a_wrong_column_is_refused_by_the_names_of_all(rl):
+    for option in ("--where", "--sort", "--columns"):
+        answer = rl("runs", "list", option, "sharp > 1" if option == "--where" else "sharp")
+        assert answer.code == 2
+        assert "Did you mean 'sharpe'? The columns are id, " in answer.err
+        assert "judged_end" in answer.err
+
+
+def test_the_list_imports_nothing_heavy(home):
+    code = (
+        "import sys; from alphaswarm_rl.cli import rl\n"
+        "rl.main(['runs', 'list', '--sort', 'sharpe', '--where', 'agent = ppo'], prog_name='rl', "
+        "standalone_mode=False)\n"
+        "print([name for name in ('torch', 'pandas', 'duckdb', 'pyarrow', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["there are no such runs", "[]"]
 
 
 def test_list_with_wrong_input(rl, trained):

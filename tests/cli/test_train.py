@@ -34,6 +34,17 @@ def test_json_is_alone_on_stdout(random_spec, home):
     assert "spec_hash" in answer.err
 
 
+def test_without_a_terminal_lines_on_stderr_say_where_the_training_is(rl, random_spec, monkeypatch):
+    monkeypatch.setattr("alphaswarm_rl.runtime.progress._SECONDS_BETWEEN_LINES", 0.0)
+    answer = rl("train", random_spec, "--json")
+    assert answer.json["status"] == "completed"
+    lines = [line for line in answer.err.splitlines() if "per second" in line]
+    assert len(lines) > 1
+    assert f"INFO run {answer.json['run_id'][:8]}: " in lines[-1]
+    quiet = rl("train", random_spec, "--log-level", "warn")
+    assert "per second" not in quiet.out + quiet.err
+
+
 def test_the_same_spec_is_the_same_version(rl, ppo_spec, trained):
     again = rl("train", ppo_spec, "--json").json
     assert again["version_id"] == trained["version_id"]

@@ -7,7 +7,7 @@ from pydantic import Field
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.component import ComponentConfig, RLComponent
 from alphaswarm_rl.core.errors import ComponentError, DuplicateComponent, UnknownComponent
-from alphaswarm_rl.core.kinds import RewardTerm, TimeSeriesEncoder
+from alphaswarm_rl.core.kinds import Agent, Policy, RewardTerm, TimeSeriesEncoder
 from alphaswarm_rl.core.refs import FORMER_MODULES, ComponentRef, build_from_config, ref_to, reference, walk_refs
 
 SEED_KINDS = {
@@ -100,6 +100,42 @@ def test_a_taken_alias_is_an_error_and_the_first_stays(bonus):
             def step(self, view, state, out): ...
 
     assert catalogue.get("reward", "bonus") is bonus
+
+
+def test_an_agent_and_a_policy_cannot_share_a_name(scratch):
+    with pytest.raises(DuplicateComponent, match=r"EqualWeightPolicy and .*Impostor both claim it"):
+
+        class Impostor(Agent):
+            """An agent of a policy's name."""
+
+            rl_alias = "equal_weight"
+
+            def build(self, request): ...
+
+    with pytest.raises(DuplicateComponent, match=r"PPO and .*Rule both claim it"):
+
+        class Rule(Policy):
+            """A policy of an agent's name."""
+
+            rl_alias = "ppo"
+
+            def build(self, request): ...
+
+
+def test_a_plugged_in_policy_is_an_agent_too(scratch):
+    class Stubborn(Policy):
+        """It never acts otherwise."""
+
+        rl_alias = "stubborn"
+
+        def build(self, request): ...
+
+    assert catalogue.expand("agent", "stubborn", {}) == (
+        catalogue.get("agent", "policy"),
+        {"policy": {"class": "stubborn", "kwargs": {}}},
+    )
+    assert catalogue.get("agent", "Stubborn") is catalogue.get("agent", "policy")
+    assert catalogue.named("agent", "Stubborn") is Stubborn
 
 
 def test_a_kind_is_set_once(scratch):

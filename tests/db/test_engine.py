@@ -285,6 +285,19 @@ def test_waiting_for_a_lock_ends_with_the_lock(tmp_path: Path) -> None:
     database.wait_for_lock()  # what else is wrong is not its business
 
 
+def test_a_database_takes_writes_unless_it_is_locked_or_gone(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    database = Database(_with_table(path, rows=0))
+    assert database.takes_writes()
+    with locked(path):
+        began = time.monotonic()
+        assert not database.takes_writes()
+        assert time.monotonic() - began < 5
+    assert database.takes_writes()
+    remove(path)
+    assert not database.takes_writes()
+
+
 def test_only_sqlite_has_a_file(tmp_path: Path, new_postgres) -> None:
     assert sqlite_file(open_engine(f"sqlite:///{tmp_path / 'x.db'}")) == tmp_path / "x.db"
     assert sqlite_file(open_engine(new_postgres())) is None

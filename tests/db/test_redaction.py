@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from alphaswarm_rl.db.redaction import redact
+from alphaswarm_rl.db.redaction import redact, redact_document, redact_text
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,24 @@ def test_a_password_that_nobody_escaped_is_hidden_too(password: str) -> None:
 )
 def test_odd_input_is_shown_and_never_an_error(odd: object) -> None:
     assert isinstance(redact(odd), str)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("nothing to hide", "nothing to hide"),
+        ("at http://host/a and b@c.example", "at http://host/a and b@c.example"),
+        ("from s3://ann:hunter2@host/a, then", "from s3://ann:***@host/a, then"),
+        ('{"a": "s3://ann:hunter2@h/a", "b": "x@y"}', '{"a": "s3://ann:***@h/a", "b": "x@y"}'),
+        ("one p://a:hunter2@b two p://c:hunter2@d", "one p://a:***@b two p://c:***@d"),
+        ("host=db password=hunter2", "host=db password=***"),
+    ],
+)
+def test_a_text_with_urls_is_shown_without_their_passwords(text: str, shown: str) -> None:
+    assert redact_text(text) == shown
+
+
+def test_a_document_is_shown_without_secrets() -> None:
+    document = {"api_key": "hunter2", "tokens": 7, "deep": [{"url": "p://a:hunter2@b", "other": None}], "x": 1.5}
+    shown = {"api_key": "***", "tokens": 7, "deep": [{"url": "p://a:***@b", "other": None}], "x": 1.5}
+    assert redact_document(document) == shown

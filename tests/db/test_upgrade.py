@@ -48,6 +48,21 @@ def test_rows_of_the_first_revision_are_kept_and_get_the_new_columns(
         assert (curve.final_value, steps.last_step) == (1.5, 9)
 
 
+def test_the_deepest_fall_of_recorded_curves_gets_the_sign_that_it_has_everywhere(first: Engine) -> None:
+    refs = ROWS["rl_equity_curve_refs"]
+    with write(first) as connection:
+        tables = MetaData()
+        tables.reflect(connection)
+        for name, deepest in (("fell", 0.25), ("rose", 0.0), ("right", -0.5)):
+            row = refs | {"id": name, "first_episode": 5, "max_drawdown": deepest}
+            connection.execute(tables.tables["rl_equity_curve_refs"].insert().values(row))
+    LEDGER.upgrade(first)
+    with read(first) as connection:
+        rows = connection.execute(text("SELECT id, max_drawdown FROM rl_equity_curve_refs")).mappings()
+        found = {row["id"]: row["max_drawdown"] for row in rows}
+    assert found == {"two": None, "fell": -0.25, "rose": 0.0, "right": -0.5}
+
+
 def test_versions_stay_immutable(first: Engine) -> None:
     LEDGER.upgrade(first)
     for change in ("UPDATE rl_experiment_versions SET notes = 'x'", "DELETE FROM rl_experiment_versions"):

@@ -12,6 +12,7 @@ from alphaswarm_rl.inference.checkpoints import load_checkpoint
 from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models.registry import ModelRegistry
+from alphaswarm_rl.models.rows import NewEvaluation
 from alphaswarm_rl.operations.events import Caller
 from alphaswarm_rl.operations.infer import InferRequest, Unanswered, infer
 from alphaswarm_rl.settings import InferSettings, LedgerSettings
@@ -47,6 +48,9 @@ def run(train, settings):
     """A run whose policy is a validated model in production."""
     result = train(**RANDOM)
     with ModelRegistry.open(settings) as registry:
+        # A rule learns nothing, and would pass no gate by what was seen of it.
+        returns = [9.0, 11.0] * 6
+        registry.add_evaluation(1, NewEvaluation(12, 10.0, 1.0, 10.0, 0, True, None, None, None, returns, "added"))
         if not registry.validate(1).passed:
             pytest.fail("the model of the run did not pass")
         registry.promote(1, who="test", why="test")

@@ -79,7 +79,7 @@ def judged(registry, row, mean):
     returns = [mean - 1.0, mean + 1.0] * 6
     registry.add_evaluation(
         row.id,
-        NewEvaluation(12, mean, 1.0, mean, 0, True, None, None, None, returns, "evaluate"),
+        NewEvaluation(12, mean, 1.0, mean, 0, True, None, None, None, returns, "added"),
     )
     assert registry.validate(row.id).passed
     return registry.get(row.id)
@@ -496,18 +496,18 @@ def test_a_watched_alias_is_followed_through_promotion_and_rollback(settings, re
 
 def test_watching_survives_a_registry_that_is_away(settings, registry, rows, caplog, monkeypatch):
     judged(registry, rows[0], 100.0)
-    true_list = ModelRegistry.list
+    successor = ModelRegistry.successor
     with served(settings, watch=True, poll_seconds=0.02) as server, caplog.at_level(logging.ERROR):
 
-        def away(self, **asked):
-            raise ModelError("the registry", "it does not answer", "Wait.")
+        def away(self, current, **asked):
+            raise LedgerError("the registry", "it does not answer", "Wait.")
 
-        monkeypatch.setattr(ModelRegistry, "list", away)
+        monkeypatch.setattr(ModelRegistry, "successor", away)
         wait_for(lambda: any("does not answer" in record.getMessage() for record in caplog.records))
         time.sleep(0.2)
         assert sum("does not answer" in record.getMessage() for record in caplog.records) == 1
         assert server.answer(SEEN[0]).model_id == rows[0].id
-        monkeypatch.setattr(ModelRegistry, "list", true_list)
+        monkeypatch.setattr(ModelRegistry, "successor", successor)
         better = judged(registry, rows[1], 200.0)
         wait_for(lambda: server.answer(SEEN[0]).model_id == better.id)
 

@@ -46,6 +46,7 @@ evaluation: {start: "2020-08-03", end: "2020-11-02", episodes: 2}
 
 KEYS = ("phase", "env_idx", "episode", "step")
 _PARTS = {"action_logs": ("asset_idx",), "reward_decomposition": ("term_name",)}
+_PARTS |= {"positions": ("asset_idx",), "fills": ("fill_idx",)}
 
 
 @dataclass(frozen=True)

@@ -55,19 +55,21 @@ def lake(settings):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_has_the_rows_of_the_run_in_order(lake, tmp_path, kind):
-    counts = export_run(lake, RUN, tmp_path / "new" / "folder")
+    counts = export_run(lake, RUN, tmp_path / "new" / "folder", {})
     found = pq.read_table(tmp_path / "new" / "folder" / f"{kind}.parquet")
     expected = [rows(kind, phase="evaluate", episodes=2), *(rows(kind, env_idx=idx, episodes=2) for idx in (0, 1))]
     assert counts[kind] == found.num_rows == sum(table.num_rows for table in expected)
-    assert found.schema.names == arrow_schema(kind).names
+    # What the run's row knows comes with the view.
+    named = {"action_logs": ["symbol"], "positions": ["stages"]}
+    assert found.schema.names == [*arrow_schema(kind).names, *named.get(kind, [])]
     keys = [tuple(row.values()) for row in found.select(["phase", "env_idx", "episode", "step"]).to_pylist()]
     assert keys == sorted(keys)
     assert set(found["run_id"].to_pylist()) == {RUN}
     assert found.schema.field("ts").type == arrow_schema(kind).field("ts").type
 
 
-def test_there_is_nothing_but_the_four_files(lake, tmp_path):
-    export_run(lake, RUN, tmp_path / "out")
+def test_there_is_nothing_but_the_six_files(lake, tmp_path):
+    export_run(lake, RUN, tmp_path / "out", {})
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{kind}.parquet" for kind in KINDS)
 
 
@@ -75,15 +77,15 @@ def test_kinds_without_rows_are_empty_files(settings, tmp_path):
     with Lake(settings) as lake:
         spool(lake, RUN, kinds=["trajectories"])
         deliver_all(lake, lambda segments: None)
-        counts = export_run(lake, RUN, tmp_path / "out")
-    assert counts == {"trajectories": 3, "equity_curves": 0, "action_logs": 0, "reward_decomposition": 0}
+        counts = export_run(lake, RUN, tmp_path / "out", {})
+    assert counts == {"trajectories": 3, **dict.fromkeys(KINDS[1:], 0)}
     assert pq.read_table(tmp_path / "out" / "equity_curves.parquet").schema.names == arrow_schema("equity_curves").names
 
 
 def test_nothing_is_overwritten(lake, tmp_path):
     (tmp_path / "action_logs.parquet").write_text("mine")
     with pytest.raises(OptionError, match=r"action_logs\.parquet"):
-        export_run(lake, RUN, tmp_path)
+        export_run(lake, RUN, tmp_path, {})
     assert (tmp_path / "action_logs.parquet").read_text() == "mine"
     assert not (tmp_path / "trajectories.parquet").exists()
 
@@ -91,19 +93,19 @@ def test_nothing_is_overwritten(lake, tmp_path):
 def test_a_folder_that_cannot_be_made_is_an_error(lake, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OptionError, match="cannot be used"):
-        export_run(lake, RUN, tmp_path / "file" / "below")
+        export_run(lake, RUN, tmp_path / "file" / "below", {})
 
 
 def test_a_damaged_file_is_an_error_and_leaves_nothing(lake, tmp_path):
     for file in lake.files(lake.identifier("reward_decomposition"), RUN):
         lake.path(file.location).write_bytes(b"not Parquet")
     with pytest.raises(LakeError, match="rl lake verify"):
-        export_run(lake, RUN, tmp_path / "out")
+        export_run(lake, RUN, tmp_path / "out", {})
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_the_analysis_of_the_docs_needs_duckdb_and_pyarrow_alone(lake, tmp_path):
-    export_run(lake, RUN, tmp_path / "steps")
+    export_run(lake, RUN, tmp_path / "steps", {})
     snippet = [block.text for block in blocks(DOCS / "lake-reading.md") if block.info == "python"][-1]
     script = ALONE.format(snippet=snippet, episodes=6, steps=18)
     done = subprocess.run(

@@ -164,6 +164,19 @@ ATTEMPTS = [
     "VACUUM",
     "SELECT * FROM statement",
     "SELECT * FROM settings",
+    # The ledger and the registry are there to be read, and nothing else of their databases.
+    "UPDATE runs SET sharpe = 9",
+    "DELETE FROM models",
+    "INSERT INTO promotions SELECT * FROM promotions",
+    "CREATE OR REPLACE VIEW runs AS SELECT 1",
+    "DROP VIEW versions",
+    "COPY runs TO '{new}'",
+    "WITH x AS MATERIALIZED (COPY (FROM events) TO '{file}') SELECT * FROM x",
+    "SELECT * FROM rl_runs",
+    "SELECT * FROM rl_kill_switch",
+    "SELECT * FROM sqlite_scan('{ledger}', 'rl_runs')",
+    "SELECT * FROM sqlite_query('{ledger}', 'SELECT 1')",
+    "SELECT * FROM postgres_scan('host=localhost', 'public', 'rl_runs')",
 ]
 
 

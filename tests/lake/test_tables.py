@@ -23,6 +23,36 @@ FIRST = {
     "equity_curves": [*KEY, "portfolio_value", "drawdown", "cash"],
     "action_logs": [*KEY, "asset_idx", "action_value"],
     "reward_decomposition": [*KEY, "term_name", "contribution"],
+    "positions": [
+        *KEY,
+        "asset_idx",
+        "symbol",
+        "quantity_before",
+        "quantity",
+        "price_before",
+        "price",
+        "value_before",
+        "value",
+        "weight_before",
+        "weight",
+        "targets",
+        "carry",
+        "split_quantity",
+        "dividends",
+    ],
+    "fills": [
+        *KEY,
+        "fill_idx",
+        "asset_idx",
+        "symbol",
+        "side",
+        "quantity",
+        "price",
+        "commission",
+        "spread",
+        "impact",
+        "reason",
+    ],
 }
 
 
@@ -32,6 +62,12 @@ def test_a_new_table_has_the_field_ids_of_the_first_version(lake, kind):
     assert {field.name: field.field_id for field in fields[: len(FIRST[kind])]} == {
         name: number for number, name in enumerate(FIRST[kind], start=1)
     }
+
+
+def test_columns_that_came_later_follow_the_first_ones(lake):
+    fields = {field.name: field.field_id for field in lake.table("equity_curves").schema().fields}
+    later = ("cost", "carry", "turnover", "gross_exposure", "net_exposure")
+    assert {name: fields[name] for name in later} == dict(zip(later, range(11, 16), strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,6 +1,7 @@
 """Verification: silent where all is sound, and each kind of damage is found and named."""
 
 import boto3
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -13,6 +14,7 @@ from alphaswarm_rl.lake import producers
 from alphaswarm_rl.lake.catalog import Lake, files_of
 from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver_all
+from alphaswarm_rl.lake.row_checks import flaws
 from alphaswarm_rl.lake.segments import Facts, SegmentWriter, folder_of
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.verify import verify
@@ -246,9 +248,82 @@ def test_rows_of_steps_that_trajectories_does_not_have(lake, ledger):
     assert [(finding.table, finding.check) for finding in findings] == [
         ("rl.equity_curves", "incomplete"),
         ("rl.action_logs", "incomplete"),
+        ("rl.positions", "incomplete"),
         ("rl.reward_decomposition", "rewards"),
     ]
     assert "2 steps here and not in trajectories" in findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "row"),
+    [
+        ("positions", "value", 1),
+        ("positions", "quantity", 1),
+        ("positions", "quantity_before", 0),
+        ("positions", "split_quantity", 1),
+        ("positions", "dividends", 1),
+        ("positions", "carry", 1),
+        ("fills", "quantity", 0),
+        ("fills", "price", 0),
+        ("fills", "spread", 0),
+        ("equity_curves", "carry", 0),
+        ("equity_curves", "cost", 0),
+    ],
+)
+def test_money_that_does_not_add_up(kind, column, row):
+    def changed(table):
+        values = table[column].combine_chunks().to_numpy().copy()
+        values[row] += 1e-4
+        return table.set_column(table.column_names.index(column), column, pa.array(values))
+
+    (flaw,) = flaws_of({kind: changed})
+    assert (flaw.kind, flaw.phase, flaw.check) == ("positions", "train", "money")
+    assert "do not add up in 1 step, the first at env 0, episode 0, step 0" in flaw.text
+
+
+def flaws_of(changes):
+    """What is wrong with rows of each kind, some of them changed."""
+    with duckdb.connect() as connection:
+        for kind in KINDS:
+            table = rows(kind, episodes=2)
+            connection.register(kind, changes[kind](table) if kind in changes else table)
+        return flaws(connection, every_episode=True)
+
+
+def test_a_sum_of_money_may_be_off_by_rounding():
+    def changed(table):
+        values = table["value"].combine_chunks().to_numpy().copy() * (1 + 4e-10)
+        return table.set_column(table.column_names.index("value"), "value", pa.array(values))
+
+    assert flaws_of({"positions": changed}) == []
+
+
+def test_steps_without_all_their_positions(lake, ledger):
+    delivered_rows(lake, ledger, {"positions": lambda table: table.slice(1)})
+    assert found(lake, ledger) == [("rl.positions", "train", "incomplete", False)]
+
+
+def test_a_doubled_fill_and_one_without_a_position(lake, ledger):
+    def changed(table):
+        other = table.slice(0, 1).set_column(
+            table.column_names.index("asset_idx"), "asset_idx", pa.array([7], pa.int32())
+        )
+        return pa.concat_tables([table, table.slice(0, 1), other])
+
+    delivered_rows(lake, ledger, {"fills": changed})
+    assert found(lake, ledger) == [
+        ("rl.fills", "train", "duplicates", False),
+        ("rl.fills", "train", "incomplete", False),
+    ]
+
+
+def test_a_phase_without_positions_is_well(lake, ledger):
+    open_run(ledger)
+    others = [kind for kind in KINDS if kind not in ("positions", "fills")]
+    spool(lake, kinds=others)
+    spool(lake, phase="evaluate")
+    deliver(lake, ledger)
+    assert found(lake, ledger) == []
 
 
 def test_contributions_that_do_not_sum_to_the_reward(lake, ledger):

@@ -230,7 +230,7 @@ def test_odd_characters_in_paths_do_no_harm(tmp_path, connection):
     with Lake(settings) as lake:
         deliver(lake, OTHER, RUN)
         ensure_duckdb_views(connection, settings)
-        view = create_run_views(lake, RUN, connection)["trajectories"]
+        view = create_run_views(lake, RUN, connection, recording={})["trajectories"]
     assert fetched(connection, f"FROM {view}").num_rows == 3
     assert set(fetched(connection, "FROM rl_trajectories")["run_id"].to_pylist()) == {RUN, OTHER}
 

@@ -48,6 +48,7 @@ def evaluation(mean: float | None = 100.0, std: float | None = 5.0, **fields: An
         "in_sample": None,
         "returns": None,
         "source": "evaluate",
+        "metrics": {"updates": 40, "actions_vary": True},
         **fields,
     }
     return NewEvaluation(mean_reward=mean, std_reward=std, **given)

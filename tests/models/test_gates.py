@@ -13,6 +13,7 @@ import pytest
 
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.models import Evidence, Limits, ModelRegistry, NewModel, Scope, Verdict, gate, gates, profile
+from alphaswarm_rl.models.gates import Profile
 from alphaswarm_rl.settings import GatesSettings, RegistrySettings, Settings
 from tests.models.samples import CARTPOLE, PENDULUM, add, evaluation, new_model
 
@@ -306,15 +307,24 @@ def test_seed_legacy_is_the_original_formula(
 
 def test_profiles_name_their_gates() -> None:
     default = ("min_episodes", "finite", "reward_lower_bound", "dispersion", "checksum")
+    bounds = ("measure_lower_bound", "drawdown", "not_worse_than_cash", "not_worse_than_equal_weight", "profit_share")
+    trading = ("min_bars", "finite", "reward_lower_bound", *bounds, "checksum")
+    legacy = ("legacy_reward", "legacy_steps", "legacy_stability")
     assert (
         gates.profiles().items()
         >= {
-            "default": default,
-            "strict": (*default, "converged", "holdout"),
-            "trading": (*default, "holdout"),
-            "seed-legacy": ("legacy_reward", "legacy_steps", "legacy_stability"),
+            "default": Profile(default, trading),
+            "strict": Profile((*default, "converged", "holdout"), (*trading, "converged", "holdout")),
+            "trading": Profile((*default, "holdout"), (*trading, "holdout")),
+            "seed-legacy": Profile(legacy, legacy),
         }.items()
     )
+
+
+@pytest.mark.parametrize("name", ["default", "strict", "trading", "seed-legacy"])
+@pytest.mark.parametrize("trades", [True, False])
+def test_every_profile_refuses_what_never_learnt_and_what_never_looks(name: str, trades: bool) -> None:
+    assert list(gates.gates_of(name, trades=trades))[:2] == ["trained", "not_constant"]
 
 
 def test_the_setting_chooses_profile_and_limits(tmp_path: Path) -> None:
@@ -327,7 +337,8 @@ def test_the_setting_chooses_profile_and_limits(tmp_path: Path) -> None:
         row = add(registry, tmp_path / "model", 10.0, std=1.0)
         (validation,) = registry.validations(row.id)
         assert validation.profile == "strict"
-        assert validation.limits == {"min_reward": 0.0, "min_episodes": 3, "max_dispersion": 0.2, "confidence": 0.95}
+        own = {"min_reward": 0.0, "min_episodes": 3, "max_dispersion": 0.2, "confidence": 0.95}
+        assert validation.limits == {**dataclasses.asdict(LIMITS), **own}
         assert [check.gate for check in validation.checks if not check.passed] == ["converged"]
         again = registry.validate(row.id, curve=curve(lambda x: 9.0))
         assert again.passed
@@ -391,7 +402,8 @@ def test_users_register_their_own_gate(alone: ModelRegistry, tmp_path: Path) -> 
     profile("mine", "finite", "short_episodes")
     row = add(alone, tmp_path / "model", validate=False)
     given = alone.validate(row.id, profile="mine")
-    assert [(check.gate, check.passed) for check in given.checks] == [("finite", True), ("short_episodes", False)]
+    found = [(check.gate, check.passed) for check in given.checks]
+    assert found == [("trained", True), ("not_constant", True), ("finite", True), ("short_episodes", False)]
     assert alone.validations(row.id) == [given]
 
 
@@ -427,7 +439,15 @@ def test_wrong_gates_and_profiles_are_refused(alone: ModelRegistry, tmp_path: Pa
         profile("empty")
     with pytest.raises(ModelError, match="there already"):
         profile("default", "finite")
-    profile("default", *gates.profiles()["default"])  # the same again
+    same = gates.profiles()["default"]
+    profile("default", *same.gates, trading=same.trading)  # the same again
+    with pytest.raises(ModelError, match="there already"):
+        profile("default", *same.gates)
+    with pytest.raises(ModelError, match="names no gate"):
+        profile("half", "finite", trading=())
+    profile("mistyped for trading", "finite", trading=("drawdow",))
+    with pytest.raises(ModelError, match="Did you mean 'drawdown'"):
+        alone.validate(row.id, profile="mistyped for trading")
     with pytest.raises(ModelError, match="both claim it"):
         gate("finite")(lambda evidence: Verdict("finite", True, "always"))
 

@@ -124,7 +124,7 @@ def test_an_evaluation_that_overtakes_is_judged_too(registry: ModelRegistry, tmp
 
 def test_an_evaluation_fills_the_row(registry: ModelRegistry, tmp_path: Path) -> None:
     row = registry.register(new_model(tmp_path / "model"))
-    registry.add_evaluation(row.id, evaluation(1.0, 2.0))
+    registry.add_evaluation(row.id, evaluation(1.0, 2.0, window_start="2019-01-01"))
     returns = [90.0, 100.0, 110.0]
     stored = registry.add_evaluation(
         row.id,
@@ -190,6 +190,18 @@ def test_models_are_chosen(registry: ModelRegistry, tmp_path: Path) -> None:
     assert ids(tag="night") == []
     assert ids(min_mean_reward=-5.0) == [a.id, c.id]
     assert ids(min_mean_reward=0.0) == [a.id]
+
+
+def test_a_model_of_a_policy_is_found_by_the_policys_name(registry: ModelRegistry, tmp_path: Path) -> None:
+    def runs(policy: str) -> dict[str, Any]:
+        return {"policy": {"class": policy, "kwargs": {}}}
+
+    fixed = add(registry, tmp_path / "a", algorithm="policy", hyperparams=runs("equal_weight"))
+    longer = add(registry, tmp_path / "b", algorithm="policy", hyperparams=runs("equal_weights"))
+    other = add(registry, tmp_path / "c", algorithm="ppo", hyperparams=runs("equal_weight"))
+    assert [row.id for row in registry.list(algorithm="equal_weight")] == [fixed.id]
+    assert {row.id for row in registry.list(algorithm="policy")} == {fixed.id, longer.id}
+    assert (fixed.agent, longer.agent, other.agent) == ("equal_weight", "equal_weights", "ppo")
 
 
 def test_best_is_the_best_of_one_scope(registry: ModelRegistry, tmp_path: Path) -> None:

@@ -178,8 +178,10 @@ def test_a_limit_below_one_is_refused(alone: ModelRegistry, asked: dict[str, int
 
 def test_the_registry_holds_files_of_models_that_count(registry: ModelRegistry, tmp_path: Path) -> None:
     root = tmp_path / "models"
-    evaluated = add(registry, root / "run" / "1")
+    best, unproven = add(registry, root / "run" / "1", 200.0), add(registry, root / "run" / "9", 300.0, validate=False)
     add(registry, root / "run" / "2", None)
+    add(registry, root / "run" / "10", 150.0)  # a score alone holds nothing
+    add(registry, root / "run" / "11", 250.0, validate=False)
     protected = add(registry, root / "run" / "3", None)
     aliased = add(registry, root / "run" / "4", None)
     parent = add(registry, root / "run" / "5", None)
@@ -189,9 +191,12 @@ def test_the_registry_holds_files_of_models_that_count(registry: ModelRegistry, 
     registry.protect(protected.id, True, **ME)
     registry.set_alias(aliased.id, "canary", **ME)
     registry.archive(archived.id, because="a test")
-    assert registry.held(root) == {evaluated.path, protected.path, aliased.path, parent.path}
+    assert registry.held(root) == {best.path, unproven.path, protected.path, aliased.path, parent.path}
     registry.archive(child.id, because="a test")
-    assert registry.held(root / "run") == {evaluated.path, protected.path, aliased.path}
+    assert registry.held(root / "run") == {best.path, unproven.path, protected.path, aliased.path}
+    live = add(registry, root / "run" / "12", 50.0)
+    registry.promote(live.id, **ME)
+    assert live.path in registry.held(root)
     assert registry.held(tmp_path / "mod") == set()
 
 

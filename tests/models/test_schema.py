@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from dataclasses import fields
@@ -10,9 +11,11 @@ from sqlalchemy import inspect, text
 
 from alphaswarm_rl.core.errors import LedgerError, ModelError
 from alphaswarm_rl.db.engine import open_engine, read, write
+from alphaswarm_rl.db.schema import LEDGER, REGISTRY
 from alphaswarm_rl.db.schema import ORIGINAL_MODEL_COLUMNS as ORIGINAL
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models import ModelRegistry, ModelRow
+from alphaswarm_rl.models.rows import UNDATED
 from alphaswarm_rl.models.tables import metadata, models
 from alphaswarm_rl.settings import LedgerSettings, RegistrySettings, Settings
 from tests.models.samples import CARTPOLE, ME, add, settings_at
@@ -134,6 +137,68 @@ def test_an_upgrade_that_fails_leaves_the_file_as_it_was(
     monkeypatch.undo()
     with ModelRegistry.open(settings) as registry:
         assert len(registry.list()) == 4
+
+
+def test_scores_of_before_are_kept_and_those_with_dates_are_compared_with_nothing(
+    database_url: str, tmp_path: Path
+) -> None:
+    engine = open_engine(database_url)
+    LEDGER.upgrade(engine)
+    assert REGISTRY.upgrade(engine, "0002") == "0002"
+    # Per model: the newest window in its row, and its evaluation's window, in_sample, metrics.
+    before = {
+        "undated": (None, None, None, {}),
+        "dated": ("2020-01-01", "2020-01-01", False, {}),
+        "trained on": (None, None, True, {}),
+        "added with dates": (None, None, None, {"dated": True}),
+        "added without dates": (None, None, None, {"dated": False}),
+        "rule": (None, None, False, {}),
+    }
+    with write(engine) as connection:
+        for number, (name, (in_row, start, in_sample, metrics)) in enumerate(before.items(), start=1):
+            connection.execute(
+                text(
+                    "INSERT INTO models (model_path, algorithm, env_id, timestamp, mean_reward, lower_bound, "
+                    "validated, eval_window_start) VALUES (:path, 'ppo', 'E', 1, :mean, :mean, true, :start)"
+                ),
+                {"path": name, "mean": 100.0 * number, "start": in_row},
+            )
+            values = {"id": number, "start": start, "seen": in_sample, "metrics": json.dumps(metrics)}
+            connection.execute(
+                text(
+                    "INSERT INTO rl_model_evaluations (model_id, at, episodes, mean_reward, window_start, in_sample, "
+                    "source, metrics) VALUES (:id, '2024-01-01 00:00:00', 10, 1.0, :start, :seen, 'evaluate', :metrics)"
+                ),
+                values,
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO rl_model_validations (model_id, at, profile, passed, checks, evidence, limits, "
+                    "evaluation_id) VALUES (:id, '2024-01-01 00:00:00', 'default', true, '[]', '{}', '{}', :id)"
+                ),
+                {"id": number},
+            )
+    engine.dispose()
+    with ModelRegistry.open(settings_at(database_url, tmp_path)) as registry:
+        rows = {row.model_path: row for row in registry.list()}
+        keys = {name: row.judgement_key for name, row in rows.items()}
+        assert keys == {
+            "undated": UNDATED,
+            "dated": None,
+            "trained on": None,
+            "added with dates": None,
+            "added without dates": UNDATED,
+            "rule": UNDATED,
+        }
+        assert [rows[name].mean_reward for name in before] == [100.0 * number for number in range(1, 7)]
+        assert all(row.judgement is None for each in rows.values() for row in registry.evaluations(each.id))
+        best = registry.best()
+        assert best is not None
+        assert best.model_path == "rule"
+        assert [row.model_path for row in registry.list()][:3] == ["rule", "added without dates", "undated"]
+        # The histories are as append-only as before.
+        with pytest.raises(Exception, match="never changed or deleted"), write(registry.engine) as connection:
+            connection.execute(text("UPDATE rl_model_evaluations SET judgement_key = 'x'"))
 
 
 def test_rows_have_the_tables_columns_in_its_order() -> None:

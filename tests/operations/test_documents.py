@@ -18,8 +18,9 @@ from tests.cli.calling import PPO
 OPERATIONS = operations()
 #: They measure or train for minutes.
 TOO_LONG = {"bench.env", "bench.truth", "demo", "audit.lookahead"}
-#: They need a run that was stopped or a model that passed its gates; others here give results of the same classes.
-NOT_HERE = {"resume", "models.best", "models.rollback"}
+#: They need a run that was stopped, or a model that passed its gates or has dates; others give results of the same
+#: classes.
+NOT_HERE = {"resume", "models.best", "models.judge", "models.rollback"}
 #: Operations whose settings are a function that gives them.
 LAZY = {"components.show", "doctor", "options", "spec.diff", "spec.hash", "spec.show", "spec.validate", "tune"}
 
@@ -72,6 +73,7 @@ def keys_of(schema, definitions):
 
 
 LOOKS = [
+    ("compare", {"runs": ("latest",)}),
     ("components.list", {"kind": "env"}),
     ("components.show", {"kind": "env", "alias": "cartpole"}),
     ("db.adopt", {"reason": "for a test"}),
@@ -106,10 +108,14 @@ LOOKS = [
     ("options", {"forms": ("nix",)}),
     ("replay", {"run": "latest"}),
     ("runs.actions", {"run": "latest", "limit": 3}),
+    ("runs.curve", {"run": "latest", "points": 2}),
     ("runs.equity", {"run": "latest", "limit": 3}),
     ("runs.events", {"run": "latest"}),
+    ("runs.fills", {"run": "latest"}),
     ("runs.gc", {"dry_run": True}),
+    ("runs.holdings", {"run": "latest"}),
     ("runs.list", {}),
+    ("runs.positions", {"run": "latest"}),
     ("runs.rewards", {"run": "latest", "limit": 3}),
     ("runs.show", {"run": "latest"}),
     ("runs.trajectories", {"run": "latest", "phase": "train", "limit": 3}),
@@ -143,6 +149,7 @@ KEYS = {
     "lake.verify": {"ok", "findings"},
     "models.prune": {"dry_run", "models", "deleted"},
     "models.show": {"model", "aliases", "evaluation", "validation"},
+    "runs.curve": {"run_id", "status", "total_points", "points"},
     "runs.gc": {"dry_run", "bytes", "folders", "runs"},
     "runs.trajectories": {"run_id", "rows", "more", "undelivered"},
     "sql": {"columns", "rows"},

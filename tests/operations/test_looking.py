@@ -8,6 +8,7 @@ import pytest
 from alphaswarm_rl.core.errors import DataError, ModelError, OptionError, RunError, TrackingError
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models import ModelRegistry
 from alphaswarm_rl.operations.components import ListComponents, list_components
@@ -23,7 +24,7 @@ from alphaswarm_rl.operations.model_lifecycle import (
 )
 from alphaswarm_rl.operations.models import FindBest, ListModels, best_model, list_models
 from alphaswarm_rl.operations.operation import NamedRuns
-from alphaswarm_rl.operations.run_steps import StepQuery, equity
+from alphaswarm_rl.operations.run_steps import EquityQuery, equity
 from alphaswarm_rl.operations.runs import ExportRun, ListRuns, RunEvents, export_run, list_runs, run_events
 from alphaswarm_rl.operations.specs import ValidateSpecs, validate_specs
 from alphaswarm_rl.operations.sql import Query, run_query
@@ -92,11 +93,11 @@ def test_segments_of_unknown_runs_and_other_stores_stay(settings, ledger, run):
     ledger.update_run(RUN, checkpoint="somewhere")
     assert f"{problem}; go on with it: rl resume {RUN}" in commit_segments(settings, NamedRuns()).problems
     ledger.update_run(RUN, recording={"store": "iceberg"})
-    assert commit_segments(settings, NamedRuns((RUN,))).segments == 4
-    steps = equity(settings, StepQuery("latest", limit=2))
+    assert commit_segments(settings, NamedRuns((RUN,))).segments == len(KINDS)
+    steps = equity(settings, EquityQuery("latest", limit=2))
     assert (len(steps.rows), steps.more, steps.why_empty) == (2, True, None)
-    assert equity(settings, StepQuery("latest", limit=3)).more is False
-    assert "episode 7" in equity(settings, StepQuery("latest", episode=7)).why_empty
+    assert equity(settings, EquityQuery("latest", limit=3)).more is False
+    assert "episode 7" in equity(settings, EquityQuery("latest", episode=7)).why_empty
 
 
 def test_only_completed_runs_are_compacted(settings, ledger, run):

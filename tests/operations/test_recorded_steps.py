@@ -6,7 +6,7 @@ from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.operations.lake import commit_segments
 from alphaswarm_rl.operations.operation import NamedRuns
-from alphaswarm_rl.operations.run_steps import StepQuery, equity
+from alphaswarm_rl.operations.run_steps import EquityQuery, equity
 from tests.lake.rows import RUN, spool
 from tests.ledger.samples import SampleSpec
 
@@ -29,12 +29,12 @@ def segments(settings):
 
 @pytest.mark.parametrize("conditions", [{}, {"episode": 7}, {"phase": "train", "env_idx": 0}])
 def test_a_run_without_any_rows_is_not_said_to_have_others(settings, ledger, conditions):
-    assert equity(settings, StepQuery(RUN, **conditions)).why_empty == "the run has delivered none yet"
+    assert equity(settings, EquityQuery(RUN, **conditions)).why_empty == "the run has delivered none yet"
 
 
 def test_rows_that_no_condition_fits_are_others(settings, ledger, segments):
     commit_segments(settings, NamedRuns((RUN,)))
-    found = equity(settings, StepQuery(RUN, episode=7, env_idx=3))
+    found = equity(settings, EquityQuery(RUN, episode=7, env_idx=3))
     assert found.why_empty == "the run has others, but none of episode 7, env_idx 3"
 
 

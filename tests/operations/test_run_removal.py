@@ -81,7 +81,7 @@ def is_whole(settings, ledger, folder):
         ledger.run(RUN).removed_at is None
         and (folder / "000000000001").is_dir()
         and (settings.logs_path / f"{RUN}.jsonl").is_file()
-        and recorded(settings) == (1, 4)
+        and recorded(settings) == (1, 6)
     )
 
 
@@ -369,10 +369,10 @@ def test_gc_drops_steps_of_removed_runs(settings, ledger, run, folder):
     assert commit_segments(settings, NamedRuns()).problems == (
         f"run {RUN}: it was removed; what is left of it goes with: rl runs gc",
     )
-    assert recorded(settings) == (1, 4)
+    assert recorded(settings) == (1, 6)
     planned = collect_garbage(settings, CollectGarbage(dry_run=True))
     assert planned.runs == (RUN,)
-    assert recorded(settings) == (1, 4)
+    assert recorded(settings) == (1, 6)
     asked = []
     assert collect_garbage(settings, CollectGarbage(), confirm=asked.append).runs == (RUN,)
     assert asked == ["Remove 0 folders and what is left of 1 removed runs?"]
@@ -398,7 +398,7 @@ def test_gc_finds_steps_of_removed_runs_wherever_they_are(settings, ledger, run,
 
 def test_gc_leaves_steps_of_runs_that_are_not_removed(settings, ledger, run):
     assert collect_garbage(settings, CollectGarbage()).runs == ()
-    assert recorded(settings) == (1, 4)
+    assert recorded(settings) == (1, 6)
 
 
 def test_a_removed_run_keeps_nobody_from_the_registry_but_its_own_process(settings, run, folder):

@@ -48,7 +48,7 @@
   options.rl.agent.algorithm = lib.mkOption {
     type = lib.types.str;
     default = "ppo";
-    description = "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac, td3 and others.";
+    description = "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac and others, or a policy's such as equal_weight.";
   };
   options.rl.agent.policyType = lib.mkOption {
     type = lib.types.enum [ "MlpPolicy" "CnnPolicy" "MultiInputPolicy" ];
@@ -80,6 +80,16 @@
     type = lib.types.float;
     default = 0.99;
     description = "Discount factor.";
+  };
+  options.rl.train.logInterval = lib.mkOption {
+    type = lib.types.int;
+    default = 10;
+    description = "Rollouts between two points of the training's curve (off-policy: 1,000 transitions each).";
+  };
+  options.rl.train.evalDuringTraining = lib.mkOption {
+    type = lib.types.bool;
+    default = false;
+    description = "Whether the best model is sought by evaluations while training.";
   };
   options.rl.train.logDir = lib.mkOption {
     type = lib.types.str;
@@ -125,7 +135,7 @@
   };
   # Store: Experiment tracking. Experiment → Artifacts (Information)
   options.rl.store.backend = lib.mkOption {
-    type = lib.types.enum [ "local" "s3" "mlflow" "wandb" ];
+    type = lib.types.enum [ "local" "tensorboard" "s3" "mlflow" "wandb" ];
     default = "local";
     description = "Tracking back-end.";
   };
@@ -184,6 +194,11 @@
     type = lib.types.int;
     default = 10;
     description = "Evaluation episodes a model needs to be validated.";
+  };
+  options.rl.registry.judgeCheckpoints = lib.mkOption {
+    type = lib.types.bool;
+    default = true;
+    description = "Whether a training whose spec has a validation window judges each of its checkpoints on it.";
   };
   options.rl.registry.keepTopN = lib.mkOption {
     type = lib.types.nullOr lib.types.int;
@@ -324,6 +339,36 @@
     default = 1.0;
     description = "Most that returns of episodes may spread, as a multiple of their usual size.";
   };
+  options.rl.gates.minBars = lib.mkOption {
+    type = lib.types.int;
+    default = 100;
+    description = "Bars that a model which trades must have been judged on.";
+  };
+  options.rl.gates.measure = lib.mkOption {
+    type = lib.types.enum [ "sharpe" "sortino" "mean_return" "total_return" ];
+    default = "sharpe";
+    description = "Measure of a trading account whose bootstrap lower bound must reach the minimum.";
+  };
+  options.rl.gates.minMeasure = lib.mkOption {
+    type = lib.types.float;
+    default = 0.0;
+    description = "What the lower bound of that measure must reach.";
+  };
+  options.rl.gates.maxDrawdown = lib.mkOption {
+    type = lib.types.float;
+    default = 0.3;
+    description = "Deepest fall of a trading account that is allowed, as a part of its value.";
+  };
+  options.rl.gates.maxShortfall = lib.mkOption {
+    type = lib.types.float;
+    default = 0.0;
+    description = "Most that the lower bound of a trading account's yearly return may be below that of cash and of equal weights after costs.";
+  };
+  options.rl.gates.maxProfitShare = lib.mkOption {
+    type = lib.types.float;
+    default = 0.5;
+    description = "Most of the profit that one asset may make where three or more are traded.";
+  };
   # Data: Market data. Source → Panel (Information)
   options.rl.data.root = lib.mkOption {
     type = lib.types.str;
@@ -334,7 +379,7 @@
   options.rl.trajectory.namespace = lib.mkOption {
     type = lib.types.str;
     default = "rl";
-    description = "Namespace of the four tables.";
+    description = "Namespace of the six tables.";
   };
   options.rl.trajectory.table = lib.mkOption {
     type = lib.types.str;
@@ -355,6 +400,16 @@
     type = lib.types.str;
     default = "reward_decomposition";
     description = "Table of reward terms.";
+  };
+  options.rl.trajectory.positionsTable = lib.mkOption {
+    type = lib.types.str;
+    default = "positions";
+    description = "Table of positions.";
+  };
+  options.rl.trajectory.fillsTable = lib.mkOption {
+    type = lib.types.str;
+    default = "fills";
+    description = "Table of fills.";
   };
   options.rl.trajectory.persist = lib.mkOption {
     type = lib.types.bool;
@@ -386,6 +441,11 @@
     type = lib.types.bool;
     default = false;
     description = "Whether whole observations are recorded too, for learning from them later.";
+  };
+  options.rl.record.positions = lib.mkOption {
+    type = lib.types.enum [ "judged" "all" "none" ];
+    default = "judged";
+    description = "Steps whose positions and fills are recorded: judged (validation, evaluation and replay), all, or none.";
   };
   options.rl.record.memoryMb = lib.mkOption {
     type = lib.types.int;

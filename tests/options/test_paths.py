@@ -106,6 +106,17 @@ def test_a_short_name_brings_its_parameters():
     assert (effective.spec.agent.name, effective.spec.agent.kwargs["width"]) == ("options_test_new", 2)
 
 
+def test_a_policys_name_is_an_algorithm_and_keeps_what_was_chosen_of_that_policy():
+    effective = effective_spec(old(width=16), {"agent.algorithm": "equal_weight"}, {})
+    assert effective.spec.agent.kwargs == {"policy": {"class": "equal_weight", "kwargs": {"rebalance_bars": 1}}}
+    assert effective.sources == {"agent.kwargs.policy.class": {"value": "equal_weight", "source": "flag --algorithm"}}
+    assert effective.notices == ("agent options_test_old -> equal_weight: left behind width=16",)
+    slow = spec({"class": "equal_weight", "kwargs": {"rebalance_bars": 21}})
+    assert effective_spec(slow, {"agent.algorithm": "equal_weight"}, {}).spec == slow
+    other = effective_spec(slow, {"agent.algorithm": "buy_and_hold"}, {}).spec.agent
+    assert other.kwargs == {"policy": {"class": "buy_and_hold", "kwargs": {}}}
+
+
 def test_what_the_starting_spec_chose_leaves_without_a_notice():
     effective = effective_spec(None, {"agent.algorithm": "options_test_new"}, {})
     assert "encoder" not in effective.spec.agent.kwargs

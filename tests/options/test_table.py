@@ -45,6 +45,7 @@ DOCUMENTED = [
     ("registry.dbPath", Path("./rl_registry.db"), "RL_REGISTRY_DB", "--registry-db"),
     ("registry.minReward", None, "RL_REGISTRY_MIN_REWARD", "--min-reward"),
     ("registry.minEpisodes", 10, "RL_REGISTRY_MIN_EPISODES", "--min-episodes"),
+    ("registry.judgeCheckpoints", True, "RL_REGISTRY_JUDGE_CHECKPOINTS", "--judge-checkpoints"),
     ("registry.keepTopN", 10, "RL_REGISTRY_KEEP_TOP_N", "--keep-top-n"),
     ("registry.maxAge", None, "RL_REGISTRY_MAX_AGE", "--max-age"),
     ("metrics.enable", False, "RL_METRICS_ENABLE", "--metrics"),
@@ -75,9 +76,12 @@ DOCUMENTED = [
         "ALPHASWARM_RL_REWARD_DECOMP_TABLE",
         "--reward-decomp-table",
     ),
+    ("trajectory.positionsTable", "positions", "ALPHASWARM_RL_POSITIONS_TABLE", "--positions-table"),
+    ("trajectory.fillsTable", "fills", "ALPHASWARM_RL_FILLS_TABLE", "--fills-table"),
     ("trajectory.persist", True, "ALPHASWARM_RL_PERSIST_TRAJECTORIES", "--persist-trajectories"),
     ("trajectory.flushRows", 1000, "ALPHASWARM_RL_TRAJECTORY_FLUSH_ROWS", "--trajectory-flush-rows"),
     ("trajectory.requireIceberg", False, "ALPHASWARM_RL_REQUIRE_ICEBERG", "--require-iceberg"),
+    ("record.positions", "judged", "RL_RECORD_POSITIONS", "--record-positions"),
     ("home.folder", Path(".alphaswarm"), "ALPHASWARM_RL_HOME", "--home"),
     ("home.dbUrl", None, "ALPHASWARM_RL_DB_URL", "--db-url"),
 ]
@@ -101,8 +105,16 @@ ALIASES = {
 
 # Rows of our own, by the rule.
 OURS = {
+    "train.logInterval",
+    "train.evalDuringTraining",
     "gates.profile",
     "gates.maxDispersion",
+    "gates.minBars",
+    "gates.measure",
+    "gates.minMeasure",
+    "gates.maxDrawdown",
+    "gates.maxShortfall",
+    "gates.maxProfitShare",
     "metrics.exporter",
     "metrics.prometheusHost",
     "metrics.prometheusPort",

@@ -1,4 +1,4 @@
-"""What a run leaves in the four tables, and how settings and flags change it."""
+"""What a run leaves in the six tables, and how settings and flags change it."""
 
 import duckdb
 import gymnasium
@@ -21,19 +21,21 @@ from tests.runtime.test_trading import trading
 
 RANDOM_AGENT = {"agent": {"class": "random"}}
 CARTPOLE = tiny(**RANDOM_AGENT, training={"total_timesteps": 3000})
-#: The seeds' eight variables, each with a value that is not its default, and the flag that says the same.
-EIGHT = {
+#: The variables of the tables, each with a value that is not its default, and the flag that says the same.
+VARIABLES = {
     "ALPHASWARM_RL_TRAJECTORY_NAMESPACE": ("--trajectory-namespace", "lab"),
     "ALPHASWARM_RL_TRAJECTORY_TABLE": ("--trajectory-table", "paths"),
     "ALPHASWARM_RL_EQUITY_TABLE": ("--equity-table", "money"),
     "ALPHASWARM_RL_ACTION_LOG_TABLE": ("--action-log-table", "deeds"),
     "ALPHASWARM_RL_REWARD_DECOMP_TABLE": ("--reward-decomp-table", "terms"),
+    "ALPHASWARM_RL_POSITIONS_TABLE": ("--positions-table", "held"),
+    "ALPHASWARM_RL_FILLS_TABLE": ("--fills-table", "trades"),
     "ALPHASWARM_RL_PERSIST_TRAJECTORIES": ("--persist-trajectories", "true"),
     "ALPHASWARM_RL_TRAJECTORY_FLUSH_ROWS": ("--trajectory-flush-rows", "17"),
     "ALPHASWARM_RL_REQUIRE_ICEBERG": ("--require-iceberg", "true"),
 }
 NAMES = {"trajectories": "lab.paths", "equity_curves": "lab.money", "action_logs": "lab.deeds"}
-NAMES["reward_decomposition"] = "lab.terms"
+NAMES |= {"reward_decomposition": "lab.terms", "positions": "lab.held", "fills": "lab.trades"}
 
 
 def with_record(settings, **record):
@@ -205,8 +207,8 @@ def test_a_run_is_not_resumed_where_its_steps_cannot_be_found(settings):
     assert RLRuntime.from_run(stopped.run_id, settings).resume().status == "completed"
 
 
-def test_four_tables_need_four_names():
-    with pytest.raises(ValueError, match="four names"):
+def test_six_tables_need_six_names():
+    with pytest.raises(ValueError, match="six names"):
         TrajectorySettings(equity_table="trajectories")
     with pytest.raises(ValueError, match="pattern"):
         TrajectorySettings(table="../elsewhere")
@@ -336,14 +338,14 @@ def test_the_store_of_the_spec_is_used(settings, ledger):
         assert connection.execute(trained).fetchone() == (result.timesteps,)
 
 
-# -- the eight variables ---------------------------------------------------------------------------------------------
+# -- names by variables ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["environment", "flags"])
-def test_tables_views_refs_and_verification_follow_the_eight_variables(way, tmp_path, monkeypatch):
+def test_tables_views_refs_and_verification_follow_their_variables(way, tmp_path, monkeypatch):
     home = tmp_path / "home"
     flags = []
-    for name, (flag, value) in EIGHT.items():
+    for name, (flag, value) in VARIABLES.items():
         if way == "environment":
             monkeypatch.setenv(name, value)
         else:
@@ -356,12 +358,19 @@ def test_tables_views_refs_and_verification_follow_the_eight_variables(way, tmp_
     settings = Settings(
         home=home,
         trajectory=TrajectorySettings(
-            namespace="lab", table="paths", equity_table="money", action_log_table="deeds", reward_decomp_table="terms"
+            namespace="lab",
+            table="paths",
+            equity_table="money",
+            action_log_table="deeds",
+            reward_decomp_table="terms",
+            positions_table="held",
+            fills_table="trades",
         ),
     )
     with Lake(settings) as lake, Ledger.open(settings) as ledger, duckdb.connect() as connection:
         assert {kind: lake.identifier(kind) for kind in KINDS} == NAMES
-        assert lake.catalog.list_tables("lab") == [("lab", name) for name in ("deeds", "money", "paths", "terms")]
+        names = ("deeds", "held", "money", "paths", "terms", "trades")
+        assert lake.catalog.list_tables("lab") == [("lab", name) for name in names]
         found = rows_of(lake, run_id)
         assert all(rows.num_rows for rows in found.values())
         refs = {f"{ref.iceberg_namespace}.{ref.iceberg_table}" for ref in ledger.refs(run_id)}

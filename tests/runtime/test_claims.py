@@ -1,6 +1,7 @@
 """A ledger that is exchanged or put back while a run goes on, or before it is resumed."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.models import ModelRegistry
 from alphaswarm_rl.operations.rebuild import rebuild_ledger
 from alphaswarm_rl.operations.run_removal import RemoveRun, remove_run
-from alphaswarm_rl.runtime import RLRuntime
+from alphaswarm_rl.runtime import RLRuntime, session
 from alphaswarm_rl.runtime.claims import newest_claim
 from alphaswarm_rl.runtime.session import TrainingSession
 from tests.ledger.samples import new_run, open_ledger
@@ -25,6 +26,12 @@ from tests.runtime.test_resume import POLICY, HaltAt, halted_run
 RUN = "0a1b2c3d-0000-4000-8000-0123456789ab"
 #: Logs nothing until its end: the brake, or the checkpoint at the end, is the first to meet the ledger.
 SILENT = {**POLICY, "training": {**POLICY["training"], "log_interval": 10**6}}
+
+
+@pytest.fixture(autouse=True)
+def _no_clock(monkeypatch):
+    """However slow the machine is, no second of silence is an event."""
+    monkeypatch.setattr(session, "_SECONDS_OF_SILENCE", math.inf)
 
 
 @pytest.fixture

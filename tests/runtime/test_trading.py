@@ -507,14 +507,15 @@ def test_an_account_that_does_nothing_keeps_its_money(settings):
     for name in (
         "total_return",
         "annual_return",
-        "sharpe",
-        "sortino",
         "max_drawdown",
         "volatility",
         "turnover",
         "cost",
     ):
         assert metrics[name] == 0.0
+    # What does not exist is null, and the reason stands beside it.
+    assert (metrics["sharpe"], metrics["sortino"]) == (None, None)
+    assert metrics["undefined"] == {"sharpe": "the returns do not vary", "sortino": "no return is a loss"}
     assert metrics["final_value"] == 1e6
 
 

@@ -127,6 +127,17 @@ def test_assets_without_a_bar_in_a_window_are_named(settings):
     assert runtime.evaluate(window=Window(None, "2020-03-02")).notices == ["no bar of LATE in the evaluation window"]
 
 
+def test_an_asset_that_ends_inside_a_window_is_noticed_with_its_date(settings):
+    price = 100 + np.sin(np.arange(300) / 9)
+    ends = np.where(np.arange(300) > 100, np.nan, price)  # its last bar is that of 2020-05-20
+    prices = frame(np.stack([price, ends], axis=1), assets=("STAYS", "ENDS"))
+    runtime = RLRuntime(by_frame(agent={"class": "random"}), settings, frames={"prices": prices})
+    assert runtime.evaluate(window=Window(None, "2020-07-01")).notices == [
+        "assets that end in the evaluation window, and are closed then: ENDS (2020-05-20)"
+    ]
+    assert runtime.evaluate(window=Window(None, "2020-05-21")).notices == []
+
+
 # -- data that changed under a run ----------------------------------------------------------------------------------
 
 

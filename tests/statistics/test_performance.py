@@ -8,11 +8,13 @@ import pytest
 from alphaswarm_rl.statistics.performance import (
     ACCOUNT_MEASURES,
     EPISODE_MEASURES,
+    RETURN_MEASURES,
     account_measures,
     episode_measures,
     mean_measures,
     performance,
     returns_of,
+    undefined_reasons,
 )
 
 #: The returns of empyrical's own tests, and what it gives for 252 periods a year.
@@ -64,15 +66,73 @@ def test_a_drawdown_is_measured_from_an_earlier_peak_never_a_later_one():
     assert performance([100.0, 90.0, 200.0, 190.0], 252)["max_drawdown"] == pytest.approx(-0.1)
 
 
-@pytest.mark.parametrize("returns", [[0.01] * 50, [0.0] * 5, [0.01], []], ids=["steady", "flat", "one", "none"])
-def test_without_risk_a_ratio_is_zero(returns):
+@pytest.mark.parametrize(
+    ("returns", "undefined"),
+    [
+        ([0.01] * 50, {"sharpe": "the returns do not vary", "sortino": "no return is a loss"}),
+        ([0.0] * 5, {"sharpe": "the returns do not vary", "sortino": "no return is a loss"}),
+        ([0.01, 0.02], {"sortino": "no return is a loss"}),
+        ([-0.01] * 5, {"sharpe": "the returns do not vary"}),
+        (
+            [-0.01],
+            {
+                "sharpe": "it needs 2 periods or more, and there are 1",
+                "volatility": "it needs 2 periods or more, and there are 1",
+            },
+        ),
+        (
+            [],
+            {
+                "annual_return": "it needs 1 periods or more, and there are 0",
+                "sharpe": "it needs 2 periods or more, and there are 0",
+                "sortino": "it needs 1 periods or more, and there are 0",
+                "volatility": "it needs 2 periods or more, and there are 0",
+            },
+        ),
+    ],
+    ids=["steady", "flat", "rising", "falling", "one", "none"],
+)
+def test_what_does_not_exist_is_nan_and_has_a_reason(returns, undefined):
     found = performance(curve(returns), 252)
-    assert found["sharpe"] == found["sortino"] == 0.0
-    assert found["volatility"] == pytest.approx(0.0, abs=1e-12)
-    assert all(math.isfinite(value) for value in found.values())
+    assert {name for name, value in found.items() if math.isnan(value)} == set(undefined)
+    assert undefined_reasons([found], [len(returns)]) == undefined
+    assert not any(math.isinf(value) for value in found.values())
 
 
-@pytest.mark.parametrize("values", [[100.0, 0.0], [100.0, 50.0, 0.0, 0.0], [100.0, -20.0, -30.0]])
+def test_a_mean_over_episodes_is_undefined_where_one_of_them_is():
+    steady, risky = performance(curve([0.01] * 5), 252), performance(curve([0.01, -0.02]), 252)
+    means = mean_measures([risky, steady, steady])
+    assert math.isnan(means["sharpe"])
+    assert means["total_return"] == pytest.approx((risky["total_return"] + 2 * steady["total_return"]) / 3)
+    reasons = undefined_reasons([risky, steady, steady], [2, 5, 5])
+    assert reasons["sharpe"] == "in 2 of 3 episodes the returns do not vary"
+    assert set(reasons) == {"sharpe", "sortino"}
+    assert undefined_reasons([], []) == {}
+
+
+def test_values_that_are_not_finite_are_said():
+    found = performance([100.0, math.nan, 90.0], 252)
+    assert undefined_reasons([found], [2])["max_drawdown"] == "the account's values are not finite"
+
+
+@pytest.mark.parametrize("name", sorted(RETURN_MEASURES))
+def test_many_returns_at_once_are_measured_as_each_alone(name):
+    rows = np.array([PUBLISHED_RETURNS, [0.01] * 8, [0.02, -0.01] * 4])
+    found = RETURN_MEASURES[name](rows, 252)
+    assert found.shape == (3,)
+    for row, value in zip(rows, found, strict=True):
+        alone = {**performance(curve(row), 252), "mean_return": row.mean() * 252}[name]
+        assert value == pytest.approx(alone, rel=1e-12, nan_ok=True)
+
+
+def test_fewer_returns_than_a_measure_needs_are_undefined_for_each_row():
+    for name, periods in (("sharpe", 1), ("volatility", 1), ("sortino", 0)):
+        found = RETURN_MEASURES[name](np.zeros((2, periods)), 252)
+        assert found.shape == (2,)
+        assert np.isnan(found).all(), name
+
+
+@pytest.mark.parametrize("values", [[100.0, 0.0, 0.0], [100.0, 50.0, 0.0, 0.0], [100.0, -20.0, -30.0]])
 def test_ruin_is_finite(values):
     found = performance(values, 252)
     assert found["annual_return"] == -1.0

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from alphaswarm_rl.statistics.samples import lower_bound, mean_of, sample_std, thinned, trend
+from alphaswarm_rl.statistics.samples import episodes_lower_bound, lower_bound, mean_of, sample_std, thinned, trend
 
 
 def test_the_lower_bound_is_students():
@@ -40,3 +40,11 @@ def test_a_trend_is_a_line_with_its_interval():
     with pytest.raises(ValueError, match="three points"):
         trend([(0.0, 1.0), (1.0, 3.0)], 0.9)
     assert trend([(0.0, -1e308), (1.0, 0.0), (2.0, 1e308)], 0.9) is None
+
+
+@pytest.mark.parametrize(("episodes", "bound"), [(2, None), (9, None), (10, 5.0)])
+def test_few_returns_that_are_all_equal_prove_nothing(episodes, bound):
+    assert episodes_lower_bound(episodes, 5.0, 0.0, [5.0] * episodes) == bound
+    assert episodes_lower_bound(episodes, 5.0, 0.0, None) == bound
+    assert episodes_lower_bound(2, 5.0, None, [5.0, 5.5]) is not None
+    assert lower_bound(episodes, 5.0, 0.0, None) == 5.0

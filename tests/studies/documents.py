@@ -13,7 +13,12 @@ TRADING = {
     "env": {"class": "stock_trading"},
     "agent": {"class": "random"},
     "reward": {"class": "drawdown_penalty"},
-    "training": {"eval_during_training": True},
+    "training": {
+        "eval_during_training": True,
+        "end": "2020-06-01",
+        "validation_start": "2020-06-01",
+        "validation_end": "2020-08-03",
+    },
 }
 RATE = {"agent.kwargs.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True}}
 #: Random actions balance the pole for about 22 steps, always the same action for about 9.

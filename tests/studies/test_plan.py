@@ -124,6 +124,28 @@ def test_a_metric_that_no_run_would_have_is_refused(study, spec, words):
     refused(*words, spec=spec, **study)
 
 
+def test_of_dated_bases_only_the_validation_window_chooses():
+    undated = base()
+    assert str(plan(spec=undated, metric="evaluation.mean_reward").metric) == "evaluation.mean_reward"
+    space = {"env.kwargs.episode_bars": {"type": "int", "low": 20, "high": 30}}
+    refused(
+        "the evaluation window is reported and chooses nothing",
+        "validation.sharpe",
+        space=space,
+        spec=TRADING,
+        metric="evaluation.sharpe",
+    )
+    everywhere = {**TRADING, "training": {"eval_during_training": True}}
+    refused("no validation window", "validation_start", space=space, spec=everywhere, metric="validation.sharpe")
+    assert plan(space, TRADING, metric="validation.sharpe").metric.window == "validation"
+
+
+def test_trials_under_other_costs_could_not_be_compared():
+    for path, low, high in (("costs.half_spread_bps", 1.0, 2.0), ("initial_cash", 1000.0, 2000.0)):
+        space = {f"env.kwargs.{path}": {"type": "float", "low": low, "high": high}}
+        refused("how trials are judged", space=space, spec=TRADING, metric="validation.sharpe")
+
+
 def test_a_base_that_cannot_be_trained_is_refused():
     with pytest.raises(SpecError, match="it has no env"):
         plan(spec={"name": "no env"}, space={"training.n_envs": {"type": "int", "low": 1, "high": 2}})

@@ -7,6 +7,7 @@ import math
 import pytest
 
 import alphaswarm_rl
+from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.telemetry import exporting_logs
@@ -155,7 +156,7 @@ def test_each_metric_has_its_switch(run, lines, tmp_path):
 
     everything = found()
     assert everything == {
-        *("rl.episode.reward", "rl.episode.length", "rl.loss", "rl.entropy", "rl.fps"),
+        *("rl.episode.reward", "rl.episode.length", "rl.loss", "rl.entropy", "rl.explained_variance", "rl.fps"),
         *("rl.evaluation.reward", "rl.rows.committed", "rl.halted"),
     }
     assert found(granularity="step") == everything | {"rl.step.reward"}
@@ -175,7 +176,7 @@ def test_rows_committed_are_those_in_the_tables(run, lines, ledger):
     result = run(metrics={})
     counted = {found["kind"]: value for name, found, value in points(lines("metrics")) if name == "rl.rows.committed"}
     rows = ledger.run(result.run_id).recording["rows"]
-    assert counted == {**dict.fromkeys(("equity_curves", "reward_decomposition"), 0), **rows}
+    assert counted == {**dict.fromkeys(KINDS, 0), **rows}
 
 
 def test_a_halted_run_says_so_in_every_signal(tmp_path, lines, spans, records):

@@ -36,6 +36,8 @@ def checked(received, result):
         "action_logs",
         "equity_curves",
         "reward_decomposition",
+        "positions",
+        "fills",
     }
     losses = {key: points.pop(key) for key in list(points) if key[0] == "rl.loss"}
     assert {next(part for part in key[1:] if part != "train") for key in losses} == PPO_LOSSES
@@ -43,12 +45,14 @@ def checked(received, result):
         ("rl.episode.reward", "train"),
         ("rl.episode.length", "train"),
         ("rl.entropy", "train"),
+        ("rl.explained_variance", "train"),
         ("rl.fps", "train"),
         ("rl.evaluation.reward", "evaluate"),
         ("rl.halted", "train"),
     }
     assert points["rl.evaluation.reward", "evaluate"] == result.metrics["mean_reward"]
     assert 0 < points["rl.entropy", "train"] <= 0.6932  # at most ln 2: there are two actions
+    assert points["rl.explained_variance", "train"] <= 1
     assert points["rl.episode.reward", "train"] == points["rl.episode.length", "train"]  # CartPole pays 1 a step
     assert points["rl.halted", "train"] == 0
 

@@ -3,7 +3,7 @@
 import json
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from alphaswarm_rl.tracking.journal import Journal
@@ -86,6 +86,15 @@ def seen_in_files(folder: Path) -> Seen:
         files = [place] if place.is_file() else sorted(place.iterdir())
         artefacts |= {name if path == place else f"{name}/{path.name}": path.read_bytes() for path in files}
     return _seen(read, (folder / "metrics.jsonl").read_text(), artefacts, folder)
+
+
+def seen_in_tensorboard(folder: Path) -> Seen:
+    """What the files say, with the metrics that TensorBoard's own reader finds; it has them in single precision."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(folder)).Reload()
+    metrics = {tag: [(point.step, point.value) for point in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+    return replace(seen_in_files(folder), metrics=metrics)
 
 
 def seen_in_bucket(client, bucket: str, prefix: str) -> Seen:

@@ -15,7 +15,7 @@ from alphaswarm_rl.tracking.waiting import standing
 from tests.tracking import telling
 from tests.tracking.telling import EXPECTED, RUN, checkpoint, tell
 
-BACKENDS = ("local", "s3", "mlflow", "wandb")
+BACKENDS = ("local", "tensorboard", "s3", "mlflow", "wandb")
 
 
 @pytest.fixture
@@ -45,6 +45,8 @@ def tracker(request, folder, tmp_path, monkeypatch):
     if request.param == "wandb":
         monkeypatch.setenv("WANDB_MODE", "offline")
         return Destination("wandb", "lab"), lambda: telling.seen_in_wandb(root, RUN)
+    if request.param == "tensorboard":
+        return Destination("tensorboard", "lab"), lambda: telling.seen_in_tensorboard(root / "lab" / RUN)
     return Destination("local", "lab"), lambda: telling.seen_in_files(root / "lab" / RUN)
 
 

@@ -125,7 +125,8 @@ def whole(tmp_path_factory):
     home, run = trained(tmp_path_factory.mktemp("whole"))
     seen = in_files(home, run)
     assert {"train/value_loss", "episode/reward", "validation/mean_reward", "evaluate/mean_reward"} <= set(seen.metrics)
-    assert len(seen.metrics["episode/reward"]) == 7  # six log intervals, and the episodes after the last of them
+    assert [step for step, _ in seen.metrics["train/value_loss"]] == [256, 512, 768, 1024, 1280, 1536, 1600]
+    assert len(seen.metrics["episode/reward"]) == 7  # six log intervals, and the end
     return seen
 
 
@@ -167,7 +168,7 @@ def test_an_agent_that_resumes_approximately_says_every_point_once_too(tmp_path,
     for name, points in seen.metrics.items():
         steps = [step for step, _ in points]
         assert steps == sorted(set(steps)), (name, points)
-    assert [step for step, _ in seen.metrics[RATE]] == list(range(256, 1601, 256))
+    assert [step for step, _ in seen.metrics[RATE]] == [*range(256, 1601, 256), resumed.timesteps]
     assert seen.metrics["final/mean_reward"] == [(resumed.timesteps, resumed.mean_reward)]
 
 

@@ -24,6 +24,7 @@ from tests.lake.rows import RUN, rows
 #: Each block has six transitions: a segment is two of them, and every second is committed at once.
 SMALL = {"segment_rows": 12, "commit_rows": 24}
 PER_BLOCK = {"trajectories": 6, "equity_curves": 6, "action_logs": 12, "reward_decomposition": 12}
+PER_BLOCK |= {"positions": 12, "fills": 6}
 
 
 @dataclass

@@ -97,12 +97,7 @@ class Bracket(ActionSpec):
         xp, fill = view.xp, view.market.fill
         asset = asset_index(self, view.market.panel)
         side = xp.sign(view.positions[:, asset])
-        entered = (view.traded[:, asset] != 0) & (side != 0)
-        # Levels are kept as prices of the units that the panel began with; a later split only changes the reading.
-        entry = view.fill_price[:, asset] * state["units"][view.bar - (1 - fill.lag)]
-        # Distances are added: times 1.1, an entry at 100 would have its level a hair above 110.
-        stop = xp.where(entered, entry - side * entry * state["action_stop"][view.action], state["stop"])
-        take = xp.where(entered, entry + side * entry * state["action_take"][view.action], state["take"])
+        entered, stop, take = self._levels(view, state, asset, side)
         now = state["units"][view.bar]
         first, high, low = state["open"][view.bar], state["high"][view.bar], state["low"][view.bar]
         looked_at = (side != 0) & view.market.tradable[view.bar, asset]
@@ -114,6 +109,27 @@ class Bracket(ActionSpec):
         state["stop"][...] = xp.where(stays, stop, 0.0)
         state["take"][...] = xp.where(stays, take, 0.0)
         return price
+
+    def stops(self, view: View, state: NamedArrays) -> BackendArray:
+        """Whether the bar reaches the stop: it is looked at before the take-profit."""
+        asset = asset_index(self, view.market.panel)
+        side = view.xp.sign(view.positions[:, asset])
+        _, stop, _ = self._levels(view, state, asset, side)
+        first, high, low = state["open"][view.bar], state["high"][view.bar], state["low"][view.bar]
+        return _is_stopped(view.xp, side, stop / state["units"][view.bar], first, high, low)
+
+    def _levels(
+        self, view: View, state: NamedArrays, asset: int, side: BackendArray
+    ) -> tuple[BackendArray, BackendArray, BackendArray]:
+        """Which positions the fill opened, and the stop and take-profit of all, before any split of the panel."""
+        xp, fill = view.xp, view.market.fill
+        entered = (view.traded[:, asset] != 0) & (side != 0)
+        # Levels are kept as prices of the units that the panel began with; a later split only changes the reading.
+        entry = view.fill_price[:, asset] * state["units"][view.bar - (1 - fill.lag)]
+        # Distances are added: times 1.1, an entry at 100 would have its level a hair above 110.
+        stop = xp.where(entered, entry - side * entry * state["action_stop"][view.action], state["stop"])
+        take = xp.where(entered, entry + side * entry * state["action_take"][view.action], state["take"])
+        return entered, stop, take
 
     @property
     def _sides(self) -> tuple[float, ...]:
@@ -130,8 +146,21 @@ def _exit_price(
     low: BackendArray,
 ) -> BackendArray:
     """Where the bar that opens at `first` closes a position; NaN where it does not."""
-    worst, best = xp.where(side > 0, low, high), xp.where(side > 0, high, low)
+    best = xp.where(side > 0, high, low)
     gapped = side * first <= side * stop
-    stopped = gapped | (side * worst <= side * stop)
+    stopped = _is_stopped(xp, side, stop, first, high, low)
     taken = side * best >= side * take
     return xp.where(stopped, xp.where(gapped, first, stop), xp.where(taken, take, xp.nan))
+
+
+def _is_stopped(
+    xp: ArrayFunctions,
+    side: BackendArray,
+    stop: BackendArray,
+    first: BackendArray,
+    high: BackendArray,
+    low: BackendArray,
+) -> BackendArray:
+    """Whether the bar that opens at `first` reaches the stop."""
+    worst = xp.where(side > 0, low, high)
+    return (side * first <= side * stop) | (side * worst <= side * stop)

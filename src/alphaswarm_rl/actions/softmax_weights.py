@@ -8,7 +8,7 @@ from pydantic import Field
 
 from alphaswarm_rl.actions.encoding import cast
 from alphaswarm_rl.core.component import ComponentConfig
-from alphaswarm_rl.core.contracts import Trade
+from alphaswarm_rl.core.contracts import CASH, Trade
 from alphaswarm_rl.core.kinds import ActionSpec
 from alphaswarm_rl.core.types import AnySpace, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
@@ -35,6 +35,10 @@ class SoftmaxWeights(ActionSpec):
 
         bound = self.config.bound
         return Box(-bound, bound, (1 + panel.num_assets,), np.float32)
+
+    def symbols(self, panel: Panel) -> tuple[str, ...]:
+        """Cash, then the assets."""
+        return (CASH, *panel.assets)
 
     def trade(self, panel: Panel) -> Trade:
         """Weights."""

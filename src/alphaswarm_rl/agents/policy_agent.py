@@ -9,7 +9,6 @@ from pydantic import Field
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import Agent
 from alphaswarm_rl.core.refs import ref_to
-from alphaswarm_rl.core.types import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import AgentRequest, Learner
@@ -18,24 +17,18 @@ if TYPE_CHECKING:
 class PolicyAgent(Agent):
     """A fixed policy as an agent: it acts, counts steps, and learns nothing.
 
-    `{class: random}` and `{class: constant}` are short for this agent with the policy of that name.
+    A policy's own name stands for it: `{class: equal_weight}` as an agent is this one with that policy.
     """
 
     rl_alias = "policy"
     rl_category = "baseline"
     rl_tags = ("baseline", "discrete", "continuous")
-    rl_short_names = ("random", "constant")
     trains = False
 
     class Config(ComponentConfig):
         """Parameters of the agent."""
 
         policy: ref_to("policy") = Field(description="The policy to run.")  # type: ignore[valid-type]
-
-    @classmethod
-    def rl_expand(cls, name: str, kwargs: JsonMapping) -> tuple[str, JsonObject]:
-        """The agent that runs the policy of that short name."""
-        return cls.rl_alias, {"policy": {"class": name, "kwargs": dict(kwargs)}}
 
     def warmup_bars(self) -> int:
         """The warm-up bars of its policy."""

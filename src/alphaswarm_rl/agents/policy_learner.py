@@ -42,6 +42,8 @@ class PolicyLearner:
     """
 
     rollout_transitions: int | None = None
+    #: It learns nothing.
+    updates = 0
 
     def __init__(self, policy: Policy, request: AgentRequest) -> None:
         self.timesteps = 0

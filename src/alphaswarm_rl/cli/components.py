@@ -49,4 +49,4 @@ def show(session: Session, kind: str, alias: str) -> None:
 
     result = show_component(session.load_settings, ShowComponent(kind, alias))
     known = {name: value for name, value in vars(result).items() if name != "schema"}
-    session.answer(result, [*pairs(known), "", as_json_text(result.schema)])
+    session.answer(result, [*pairs(known), "", *as_json_text(result.schema).split("\n")])

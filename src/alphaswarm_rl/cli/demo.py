@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from alphaswarm_rl.cli.plot import plot_lines
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import SHORT_ID, columns
@@ -28,7 +29,7 @@ def main(timesteps: int) -> None:
 
     session = Session(sys.stdout, {})
     found = demo(session.settings, DemoRequest(timesteps), caller=session.caller)
-    session.answer(found, _lines(found))
+    session.answer(found, [*_lines(found), *_drawn(found, session.out)])
     if not (found.same_return and found.same_bytes):
         raise click.exceptions.Exit(BROKEN)
 
@@ -52,18 +53,27 @@ def _lines(found: DemoResult) -> list[str]:
     ]
 
 
+def _drawn(found: DemoResult, out: TextIO) -> list[str]:
+    """The account of the trained policy in its evaluation."""
+    return [] if found.curve is None else ["", *plot_lines(found.curve, out)]
+
+
 def _table(title: str, runs: Sequence[JudgedRun]) -> list[str]:
     rows = [
         (
             run.label,
             run.run_id[:SHORT_ID],
-            f"{run.metrics['sharpe']:.2f}",
-            *(f"{run.metrics[name]:.1%}" for name in _PERCENTS),
+            _number(run.metrics["sharpe"], ".2f"),
+            *(_number(run.metrics[name], ".1%") for name in _PERCENTS),
             f"{run.seconds:.1f}",
         )
         for run in runs
     ]
     return [f"{title}:", *columns(_HEADING, rows), ""]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
 
 
 if __name__ == "__main__":

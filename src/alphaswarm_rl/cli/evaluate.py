@@ -16,6 +16,7 @@ from alphaswarm_rl.cli.verb import verb
 @click.option(
     "--model-id", type=int, metavar="N", help="Judge a model of the registry instead, and run its gates again."
 )
+@click.option("--baselines", is_flag=True, help="Judge cash, 1/N and other rules in the same way, beside it.")
 @judging_options
 def evaluate(session: Session, **chosen: Any) -> None:
     """Judge a run's policy, or a spec's, on the evaluation window.
@@ -24,7 +25,8 @@ def evaluate(session: Session, **chosen: Any) -> None:
     of a preset. A run is judged under its stored version; a spec needs --checkpoint, unless its agent trains nothing.
     --seed, --episodes and --deterministic are arguments of the new run and change no version; a run takes no other
     option of the spec. --model-id N, instead, judges a model of the registry, adds what is found to it and runs its
-    gates again.
+    gates again. --baselines judges classical rules on the same window too, each in a run of its own unless an earlier
+    one did just that; rl compare shows how sure the differences are.
 
     Args:
         session: This call.

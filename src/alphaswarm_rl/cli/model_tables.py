@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from alphaswarm_rl.cli.text import columns, pairs
 
 if TYPE_CHECKING:
+    from alphaswarm_rl.operations.model_lifecycle import JudgedModels
     from alphaswarm_rl.operations.models import (
         EvaluationRow,
         ModelHistory,
@@ -23,7 +24,7 @@ _ELSEWHERE = ("env_signature", "observation_signature", "action_signature", "val
 
 
 _IN_TABLE = attrgetter(
-    "id", "env_id", "algorithm", "total_timesteps", "lower_bound", "mean_reward", "std_reward", "eval_episodes"
+    "id", "env_id", "agent", "total_timesteps", "lower_bound", "mean_reward", "std_reward", "eval_episodes"
 )
 _OF_EVALUATION = attrgetter("at", "source", "episodes", "mean_reward", "std_reward", "lower_bound", "seed")
 
@@ -31,10 +32,12 @@ _OF_EVALUATION = attrgetter("at", "source", "episodes", "mean_reward", "std_rewa
 def model_table(models: Sequence[RegisteredModel]) -> list[str]:
     """The models, one line each."""
     numbers = ("STEPS", "LOWER BOUND", "MEAN", "STD", "EPISODES")
-    titles = ("ID", "ENV", "ALGORITHM", *numbers, "VALIDATED", "STATUS", "ALIASES", "SCOPE")
+    titles = ("ID", "ENV", "ALGORITHM", *numbers, "JUDGED ON", "COMPARED", "VALIDATED", "STATUS", "ALIASES", "SCOPE")
     rows = [
         (
             *_IN_TABLE(model.row),
+            _window(model.row.eval_window_start, model.row.eval_window_end),
+            None if model.row.mean_reward is None else model.row.judgement_key or "no",
             model.row.validated,
             f"{model.row.deployment_status}{', protected' if model.row.protected else ''}",
             ", ".join(model.aliases) or None,
@@ -53,6 +56,24 @@ def model_lines(model: RegisteredModel) -> list[str]:
     return pairs(
         {**known, "validated": row.validated, "registered": made, "scope": model.scope, "aliases": model.aliases}
     )
+
+
+def judged_lines(judged: JudgedModels) -> list[str]:
+    """The scores of models that were judged on the same dates, and which is better."""
+    titles = ("MODEL", "MEAN", "LOWER BOUND", "EPISODES", "VALIDATED", "RUN")
+    cells = [
+        (row.model_id, row.mean_reward, row.lower_bound, row.episodes, row.validated, row.run_id)
+        for row in judged.models
+    ]
+    if judged.better is not None:
+        verdict = [f"model {judged.better} comes first: by its score, of equal ones the newer"]
+    else:
+        verdict = [f"not judged alike: {difference}" for difference in judged.differences]
+    return [f"judged on {_window(judged.start, judged.end)}", *columns(titles, cells), *verdict]
+
+
+def _window(start: str | None, end: str | None) -> str | None:
+    return None if start is None and end is None else f"{start or 'the first bar'} to {end or 'the last bar'}"
 
 
 def verdict_lines(row: ValidationRow) -> list[str]:
@@ -87,12 +108,13 @@ def _titled(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _evaluations(rows: Sequence[EvaluationRow]) -> list[str]:
-    titles = ("AT", "SOURCE", "EPISODES", "MEAN", "STD", "LOWER BOUND", "SEED", "WINDOW", "IN SAMPLE")
+    titles = ("AT", "SOURCE", "EPISODES", "MEAN", "STD", "LOWER BOUND", "SEED", "WINDOW", "IN SAMPLE", "COMPARED")
     cells = [
         (
             *_OF_EVALUATION(row),
-            None if row.window_start is None else f"{row.window_start} to {row.window_end}",
+            _window(row.window_start, row.window_end),
             row.in_sample,
+            row.judgement_key or "no",
         )
         for row in rows
     ]

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alphaswarm_rl.cli.lazy import Entry, LazyGroup
-from alphaswarm_rl.cli.model_tables import archived_table, history_lines, model_lines, model_table, verdict_lines
+from alphaswarm_rl.cli.model_tables import (
+    archived_table,
+    history_lines,
+    judged_lines,
+    model_lines,
+    model_table,
+    verdict_lines,
+)
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import pairs
 from alphaswarm_rl.cli.verb import verb
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.operations.model_lifecycle import Status
     from alphaswarm_rl.operations.models import PromotionRow
 
 ENTRIES = {
@@ -26,6 +32,7 @@ ENTRIES = {
     "history": Entry("models:history", "Show a model's evaluations, validations and promotions."),
     "add": Entry("models:add", "Register a model that was not trained here, with its metrics."),
     "validate": Entry("models:validate", "Put a model through the gates."),
+    "judge": Entry("models:judge", "Judge a model beside the one in production, on its validation window."),
     "load": Entry("models:load", "Load a model and say what it is."),
     "promote": Entry("models:promote", "Put a model into production, or elsewhere."),
     "rollback": Entry("models:rollback", "Put the production model before the present one back."),
@@ -96,7 +103,8 @@ def best(session: Session, **chosen: Any) -> None:
     """Show the best model that passed its newest validation.
 
     The best has the highest lower bound of its mean reward; of equal ones the newest. Models of several scopes are not
-    compared.
+    compared, nor are scores that were not judged alike. Where there are dates only scores on a validation window
+    choose.
 
     Args:
         session: This call.
@@ -181,6 +189,27 @@ def validate(session: Session, model: int, dry_run: bool) -> None:
         raise click.exceptions.Exit(BROKEN)
 
 
+@verb("models.judge")
+@click.argument("model", metavar="ID", type=int)
+@click.option("--against", type=int, metavar="ID", help="Judge it beside that model; default the one in production.")
+@click.option("--strict", is_flag=True, help="Refuse when components changed since a version was stored.")
+def judge(session: Session, **chosen: Any) -> None:
+    """Judge a model beside the one in production, on its validation window.
+
+    Bars that either model was trained on are left out. Both play the same episodes, each in a run of its own; the
+    scores are kept with the models, which can then be compared: by rl models best, by promotion and by servers that
+    watch. Without another model it is judged alone.
+
+    Args:
+        session: This call.
+        chosen: Fields of the request, which says what each means.
+    """
+    from alphaswarm_rl.operations.model_lifecycle import JudgeModel, judge_model
+
+    result = judge_model(session.settings, JudgeModel(**chosen))
+    session.answer(result, judged_lines(result))
+
+
 @verb("models.load")
 @click.argument("model_id", type=int, metavar="ID")
 @click.option("--unvalidated", is_flag=True, help="Even when it did not pass its latest validation.")
@@ -210,24 +239,23 @@ def load(session: Session, model_id: int, unvalidated: bool) -> None:
     help="Its new place.",
 )
 @click.option("--alias", metavar="NAME", help="A further alias for it; the one in production is champion too.")
+@click.option("--even-if-worse", is_flag=True, help="Even where the one in production has the higher score.")
 @_signed
-def promote(session: Session, model: int, to: Status, alias: str | None, reason: str, who: str | None) -> None:
+def promote(session: Session, **chosen: Any) -> None:
     """Put a model into production, or elsewhere.
 
-    Production needs a newest validation that passed and a file that is the registered one. The production model of the
-    same scope goes back to staging, and champion names the new one.
+    Production needs a newest validation that passed and a file that is the registered one. Where there are dates it
+    also needs a score on a validation window, and where it and the present production model were judged alike (rl
+    models judge ID) not the lower one. The production model of the same scope goes back to staging, and champion names
+    the new one.
 
     Args:
         session: This call.
-        model: The model's id.
-        to: Its new place.
-        alias: A further alias for it.
-        reason: Why.
-        who: Who wants it.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.model_lifecycle import PromoteModel, promote_model
 
-    _show_change(session, promote_model(session.settings, PromoteModel(model, reason, to, alias, who)))
+    _show_change(session, promote_model(session.settings, PromoteModel(**chosen)))
 
 
 @verb("models.rollback")

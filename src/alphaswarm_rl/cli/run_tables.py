@@ -9,7 +9,9 @@ from alphaswarm_rl.cli.text import SHORT_ID, columns, pairs, shown
 from alphaswarm_rl.core.wording import PORTFOLIO_METRICS, window_text
 
 if TYPE_CHECKING:
-    from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, RunDetails, RunRow
+    from alphaswarm_rl.operations.curves import Curve
+    from alphaswarm_rl.operations.run_steps import Holdings
+    from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, ListedRun, RunDetails, RunRow
 
 #: Columns of a run that are shown in their own way, or say nothing to people.
 _ELSEWHERE = (
@@ -37,18 +39,64 @@ _EVALUATIONS = {
     "IN SAMPLE": "in_sample",
 }
 _ACCOUNTS = {"TOTAL RETURN": "total_return", "SHARPE": "sharpe", "MAX DRAWDOWN": "max_drawdown"}
+#: Columns of a curve, by their titles; those that no point fills are left out.
+_CURVE = {
+    "STEPS": "timesteps",
+    "EPISODES": "episodes",
+    "MEAN REWARD": "mean_reward",
+    "STEPS/S": "steps_per_second",
+    "LOSS": "loss",
+    "ENTROPY": "entropy",
+    "EXPLAINED VARIANCE": "explained_variance",
+}
 #: Columns of the list of runs that are left out where no run has them.
 _WHERE_ANY = ("REWARD", "WINDOW", "RETURN", "SHARPE", "NAME")
 _DAY = len("2024-01-31")
 _IN_SAMPLE = "*"
 
 
-def run_table(runs: Sequence[RunRow]) -> list[str]:
-    """The runs, one short line each; columns that no run fills are left out."""
+#: Columns of holdings, by their titles.
+_HOLDINGS = {
+    "SYMBOL": "symbol",
+    "QUANTITY": "quantity",
+    "PRICE": "price",
+    "VALUE": "value",
+    "WEIGHT": "weight",
+    "ACTION": "action",
+    "TARGETS": "targets",
+    "BOUGHT": "bought",
+    "REASONS": "reasons",
+    "COST": "cost",
+    "CARRY": "carry",
+    "COST SO FAR": "cost_so_far",
+    "CARRY SO FAR": "carry_so_far",
+}
+
+
+def holding_lines(found: Holdings) -> list[str]:
+    """The step, and a line for cash and each asset; why there are none, where there are none."""
+    if found.why_empty:
+        return [f"there are no such rows: {found.why_empty}"]
+    step = ("ts", "phase", "env_idx", "episode", "step", "equity", "cost", "carry", "targets", "stages")
+    rows = [[row[name] for name in _HOLDINGS.values()] for row in found.holdings]
+    return [*pairs({name: getattr(found, name) for name in step}), *columns(list(_HOLDINGS), rows)]
+
+
+def run_table(runs: Sequence[ListedRun] | Sequence[Mapping[str, object]]) -> list[str]:
+    """The runs, one line each: with the columns that were asked for, or short, without columns that no run fills."""
+    listed = [run for run in runs if not isinstance(run, Mapping)]
+    if listed:
+        return _short_table(listed)
+    chosen = [run for run in runs if isinstance(run, Mapping)]
+    return columns([name.upper().replace("_", " ") for name in chosen[0]], [list(run.values()) for run in chosen])
+
+
+def _short_table(runs: Sequence[ListedRun]) -> list[str]:
     rows: list[dict[str, object]] = [
         {
             "RUN": run.id[:SHORT_ID],
             "SPEC": run.family,
+            "AGENT": run.agent,
             "TARGET": run.target,
             "STATUS": run.status if run.removed_at is None else f"{run.status} (removed)",
             "SEED": run.seed,
@@ -83,6 +131,18 @@ def run_lines(details: RunDetails) -> list[str]:
     return lines
 
 
+def curve_lines(curve: Curve) -> list[str]:
+    """The points of a curve, one line each."""
+    if curve.why_empty is not None:
+        return [f"there are no points: {curve.why_empty}"]
+    points = [vars(point) for point in curve.points]
+    chosen = {title: name for title, name in _CURVE.items() if any(point[name] is not None for point in points)}
+    lines = columns(tuple(chosen), [[point[name] for name in chosen.values()] for point in points])
+    if len(points) < curve.total_points:
+        lines += ["", f"{len(points)} of {curve.total_points} points; more: --points"]
+    return lines
+
+
 def event_line(event: EventRow) -> str:
     """One event on one line, without what is empty."""
     details = {
@@ -102,7 +162,7 @@ def _values(details: RunDetails) -> Mapping[str, object]:
             known["judged_on"] = window_text(summary)
         elif name not in _ELSEWHERE and name not in account:
             known[name] = value
-    return {**known, **account, "children": details.children}
+    return {**known, **account, "undefined": summary.get("undefined"), "children": details.children}
 
 
 def _evaluation_table(evaluations: Sequence[EvaluationRow]) -> list[str]:

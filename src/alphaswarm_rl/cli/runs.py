@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alphaswarm_rl.cli.output import ask
-from alphaswarm_rl.cli.run_tables import event_line, run_lines, run_table
+from alphaswarm_rl.cli.plot import plot_lines
+from alphaswarm_rl.cli.run_tables import curve_lines, event_line, holding_lines, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
 from alphaswarm_rl.cli.verb import verb
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from alphaswarm_rl.operations.run_steps import Steps
 
 _PHASES = ("train", "validation", "evaluate", "replay", "paper")
+
+
+def _names(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """The names of a list with commas."""
+    return () if text is None else tuple(name.strip() for name in text.split(","))
 
 
 @click.group()
@@ -34,8 +40,17 @@ def runs() -> None:
 @click.option("--slug", metavar="SLUG", help="Only runs of that spec.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most that many.")
 @click.option("--removed", is_flag=True, help="Those whose files were removed too.")
+@click.option(
+    "--where", multiple=True, metavar="CONDITION", help="Only runs of which this holds: 'sharpe > 1 and agent = ppo'."
+)
+@click.option("--sort", metavar="[-]COLUMN", help="By that column: largest, newest, A first; - turns it round.")
+@click.option("--columns", callback=_names, metavar="A,B,...", help="Only these columns.")
 def list_runs(session: Session, **chosen: Any) -> None:
     """List runs, the newest first.
+
+    --where and --sort take any column of a run that is one value, what its evaluation measured (sharpe, sortino, cost
+    and so on) and agent, version, judged_start and judged_end; a wrong name is answered with all of them. Operators are
+    = != < <= > >= and, for text, ~ (contains). null is a value; text with blanks is quoted. Given again, all must hold.
 
     Args:
         session: This call.
@@ -90,6 +105,30 @@ def events(session: Session, run: str, after: int, follow: bool) -> None:
     session.write("\n]")
 
 
+@verb("runs.curve", group=runs)
+@click.argument("run")
+@click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Show at most N points, evenly spread; the last one is always there.",
+)
+def curve(session: Session, run: str, points: int) -> None:
+    """Show a training's curve: reward, rate, loss, entropy and explained variance by transitions.
+
+    Args:
+        session: This call.
+        run: The run's id, the beginning of it, or latest.
+        points: At most that many points.
+    """
+    from alphaswarm_rl.operations.curves import CurveQuery, run_curve
+
+    result = run_curve(session.settings, CurveQuery(run, points))
+    session.answer(result, curve_lines(result))
+
+
 def _choosing_steps(function: Callable[..., None]) -> Callable[..., None]:
     """Adds the run and the options that choose among its steps."""
     whole = click.IntRange(min=0)
@@ -113,11 +152,20 @@ def _choosing_steps(function: Callable[..., None]) -> Callable[..., None]:
 
 @verb("runs.equity", group=runs)
 @_choosing_steps
+@click.option("--plot", is_flag=True, help="Draw the value and the drawdown of one episode, instead of a table.")
 def equity(session: Session, **chosen: Any) -> None:
-    """Show a run's account, step by step: value, drawdown, cash."""
-    from alphaswarm_rl.operations.run_steps import StepQuery, equity
+    """Show a run's account, step by step: value, drawdown, cash.
 
-    _show_steps(session, equity(session.settings, StepQuery(**chosen)))
+    --plot draws the episode that --phase, --episode and --env-idx choose; without them the first one that judged the
+    run.
+    """
+    from alphaswarm_rl.operations.run_steps import EquityQuery, equity
+
+    found = equity(session.settings, EquityQuery(**chosen))
+    if found.curve is None or session.as_json:
+        _show_steps(session, found)
+    else:
+        session.answer(found, plot_lines(found.curve, session.out))
 
 
 @verb("runs.rewards", group=runs)
@@ -145,6 +193,53 @@ def trajectories(session: Session, **chosen: Any) -> None:
     from alphaswarm_rl.operations.run_steps import StepQuery, trajectories
 
     _show_steps(session, trajectories(session.settings, StepQuery(**chosen)))
+
+
+_ASOF = click.option("--asof", metavar="DATE", help="As of that day, such as 2020-03-23, or of a moment, in ISO form.")
+
+
+@verb("runs.positions", group=runs)
+@_ASOF
+@_choosing_steps
+def positions(session: Session, **chosen: Any) -> None:
+    """Show a run's positions, step by step, with the targets that they came from.
+
+    As of a day they are those of each episode's last step until then.
+    """
+    from alphaswarm_rl.operations.run_steps import TradesQuery, positions
+
+    _show_steps(session, positions(session.settings, TradesQuery(**chosen)))
+
+
+@verb("runs.fills", group=runs)
+@_ASOF
+@_choosing_steps
+def fills(session: Session, **chosen: Any) -> None:
+    """Show a run's fills, with their costs and reasons; as of a day those until then."""
+    from alphaswarm_rl.operations.run_steps import TradesQuery, fills
+
+    _show_steps(session, fills(session.settings, TradesQuery(**chosen)))
+
+
+@verb("runs.holdings", group=runs)
+@_ASOF
+@click.option("--env-idx", type=click.IntRange(min=0), metavar="I", help="That environment, counted from 0.")
+@click.option("--episode", type=click.IntRange(min=0), metavar="N", help="That episode; otherwise the first.")
+@click.option("--phase", type=click.Choice(_PHASES), help="That phase; otherwise the evaluation, where there is one.")
+@click.argument("run")
+def holdings(session: Session, **chosen: Any) -> None:
+    """Show what a run held on a day, why, and at what cost; otherwise at the end of the episode.
+
+    Args:
+        session: This call.
+        chosen: Fields of the request, which says what each means.
+    """
+    from alphaswarm_rl.operations.run_steps import HoldingsQuery, holdings
+
+    result = holdings(session.settings, HoldingsQuery(**chosen))
+    if result.undelivered:
+        session.notice(f"{result.undelivered} segments are not in the tables yet: rl lake commit")
+    session.answer(result, holding_lines(result))
 
 
 @verb("runs.export", group=runs)

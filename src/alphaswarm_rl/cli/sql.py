@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     "--limit", type=click.IntRange(min=1), default=1000, show_default=True, metavar="N", help="Show at most N rows."
 )
 def sql(session: Session, statement: str, limit: int) -> None:
-    """Ask the recorded steps of all runs in SQL.
+    """Ask recorded steps, runs and models in SQL.
 
     STATEMENT is one SELECT, DESCRIBE, SUMMARIZE, SHOW or EXPLAIN of DuckDB's. The views rl_trajectories,
-    rl_equity_curves, rl_action_logs and rl_reward_decomposition hold all runs; rl_equity_curves_run_1a2b3c4d5e6f holds
-    the run whose id begins with those digits, and alphaswarm_silver_rl_equity_curves."SPEC_HASH" the runs of a spec.
+    rl_equity_curves, rl_action_logs, rl_reward_decomposition, rl_positions and rl_fills hold all runs;
+    rl_equity_curves_run_1a2b3c4d5e6f holds the run whose id begins with those digits, and
+    alphaswarm_silver_rl_equity_curves."SPEC_HASH" the runs of a spec.
+    Beside them are runs, versions, evaluations and events of the ledger, and models and promotions of the registry.
 
     Args:
         session: This call.

@@ -84,20 +84,29 @@ def register(cls: Any) -> None:
             f"component {alias!r} ({_path(cls)})", "it has no docstring", "Say in one line what it is."
         )
     with _lock:
-        # One class is known by its alias, its class name and its short names; all must be free within the kind.
+        # One class is known by its alias, its class name and its short names; all must be free within the kind, and in
+        # the kinds that share their names with it.
         for name in (alias, cls.__name__, *cls.rl_short_names):
-            indexed, taken = _index().get((kind, name.lower())), _names.get((kind, name.lower()))
-            owner = None
-            if indexed is not None and indexed.value != f"{cls.__module__}:{cls.__qualname__}":
-                owner = indexed.value.replace(":", ".")
-            elif taken is not None and (taken[0] != alias or _path(_components[kind, alias]) != _path(cls)):
-                owner = _path(_components[kind, taken[0]])
+            owner = _owner_beside(cls, name)
             if owner is not None:
                 why = f"{owner} and {_path(cls)} both claim it"
                 raise DuplicateComponent(f"{kind} {name!r}", why, "Give one of them another rl_alias.")
         _components[kind, alias] = cls
         for name in (alias, cls.__name__, *cls.rl_short_names):
             _names[kind, name.lower()] = (alias, name)
+
+
+def _owner_beside(cls: Any, name: str) -> str | None:
+    """The other class that a name belongs to already; None where it is free, or this class's own."""
+    carriers = [kind for kind, base in _kinds.items() if base.rl_carries == cls.rl_kind]
+    for key in _keys((*naming(cls.rl_kind), *carriers), name):
+        indexed, taken = _index().get(key), _names.get(key)
+        if indexed is not None and indexed.value != f"{cls.__module__}:{cls.__qualname__}":
+            return indexed.value.replace(":", ".")
+        known = None if taken is None else _components[key[0], taken[0]]
+        if known is not None and (known.rl_alias != cls.rl_alias or _path(known) != _path(cls)):
+            return _path(known)
+    return None
 
 
 @cache
@@ -184,20 +193,29 @@ def kinds() -> dict[str, type[RLComponent]]:
 
 def get(kind: str, name: str) -> type[RLComponent]:
     """The component class of that kind and name (alias, class name or short name)."""
-    alias, _ = _lookup(canonical_kind(kind), name)
-    return _components[canonical_kind(kind), alias]
+    found = named(kind, name)
+    return found if found.rl_kind == canonical_kind(kind) else get(kind, found.rl_kind)
 
 
-def _lookup(kind: str, name: str) -> tuple[str, str]:
-    key = (kind, name.lower())
-    if key not in _names:
+def named(kind: str, name: str) -> type[RLComponent]:
+    """The same, but where a name is of the kind that this one carries, what has that name: the policy of an agent."""
+    owner, alias, _ = _lookup(canonical_kind(kind), name)
+    return _components[owner, alias]
+
+
+def _lookup(kind: str, name: str) -> tuple[str, str, str]:
+    """Kind and alias of the component that a name means, and the name as its class writes it."""
+    kinds = naming(kind)
+    found = _known(kinds, name)
+    if found is None:
         with _lock:
-            _import(_index()[key]) if key in _index() else _import_others()
-    found = _names.get(key)
+            point = next((_index()[key] for key in _keys(kinds, name) if key in _index()), None)
+            _import(point) if point is not None else _import_others()
+        found = _known(kinds, name)
     if found is None:
         discover()
         names = [
-            name for cls in _components.values() if cls.rl_kind == kind for name in (cls.rl_alias, *cls.rl_short_names)
+            name for cls in _components.values() if cls.rl_kind in kinds for name in (cls.rl_alias, *cls.rl_short_names)
         ]
         if not names:
             raise UnknownComponent(
@@ -209,10 +227,26 @@ def _lookup(kind: str, name: str) -> tuple[str, str]:
     return found
 
 
+def naming(kind: str) -> tuple[str, ...]:
+    """The kinds whose names a reference of that kind may use: its own, then the one that it carries."""
+    carried = _kinds[kind].rl_carries
+    return (kind,) if carried is None else (kind, carried)
+
+
+def _keys(kinds: tuple[str, ...], name: str) -> list[tuple[str, str]]:
+    return [(kind, name.lower()) for kind in kinds]
+
+
+def _known(kinds: tuple[str, ...], name: str) -> tuple[str, str, str] | None:
+    return next(((key[0], *_names[key]) for key in _keys(kinds, name) if key in _names), None)
+
+
 def expand(kind: str, name: str, kwargs: JsonMapping) -> tuple[type[RLComponent], dict[str, Any]]:
     """The class and the keyword arguments that a reference means, short names written out."""
     kind = canonical_kind(kind)
-    alias, written = _lookup(kind, name)
+    owner, alias, written = _lookup(kind, name)
+    if owner != kind:
+        return get(kind, owner), {owner: {"class": name, "kwargs": dict(kwargs)}}
     cls = _components[kind, alias]
     if written in cls.rl_short_names:
         alias, kwargs = cls.rl_expand(written, kwargs)

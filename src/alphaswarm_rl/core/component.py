@@ -50,6 +50,9 @@ class RLComponent(metaclass=RLComponentMeta):
     rl_category: ClassVar[str] = "general"
     #: Other names that `rl_expand` turns into the canonical one.
     rl_short_names: ClassVar[tuple[str, ...]] = ()
+    #: Of a kind: another whose components may be named in place of its own. Such a name means the component of this
+    #: kind whose alias is that of the other kind, with what was named as its parameter of that same name.
+    rl_carries: ClassVar[str | None] = None
 
     class Config(ComponentConfig):
         """No parameters."""

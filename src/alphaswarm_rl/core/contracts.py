@@ -54,6 +54,10 @@ def episode_key(phase: Phase, num_envs: int, env_idx: int, episode: int) -> tupl
     return (env_idx, episode) if phase == "train" else (env_idx + episode * num_envs, 0)
 
 
+#: What an account's money is called where assets have their symbols.
+CASH = "CASH"
+
+
 @dataclass(frozen=True)
 class Trade:
     """How an action's numbers are traded.
@@ -250,6 +254,10 @@ class Learner(Stateful, Protocol):
     timesteps: int
     #: What it saw last and goes on from; None where training begins with a reset.
     observation: Any
+
+    @property
+    def updates(self) -> int | None:
+        """Updates that made its policy; None where it does not count them."""
 
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""

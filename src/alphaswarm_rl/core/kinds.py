@@ -77,6 +77,7 @@ class Agent(RLComponent):
     """Something that learns in an environment and acts."""
 
     rl_kind = "agent"
+    rl_carries = "policy"
     #: Whether it has anything to learn; one that has not can be evaluated without a checkpoint.
     trains: ClassVar[bool] = True
     #: Whether it learns by whatever advantage estimator it is handed; a spec that names one is refused otherwise.
@@ -209,6 +210,18 @@ class ActionSpec(SmallComponent):
         It is asked after the fill, and before it too where orders fill at the bar's close: twice must be as once.
         """
         return view.xp.full(view.n, view.xp.nan)
+
+    def stops(self, view: View, state: NamedArrays) -> BackendArray:
+        """For brackets: which of the exits that `exits` will give next are stops, (n,) bool; the others take profit.
+
+        It is asked before `exits`, and only where fills are recorded; it changes nothing. Here: all are.
+        """
+        return view.xp.ones(view.n, dtype=view.xp.bool_)
+
+    def symbols(self, panel: Panel) -> tuple[str, ...]:
+        """What each component of an action is about: an asset, or `CASH`."""
+        trade = self.trade(panel)
+        return (panel.assets[trade.asset],) if trade.way == "position" else panel.assets
 
     def mask(self, view: View, state: NamedArrays) -> BackendArray | None:
         """Which of its discrete actions are legal now, (n, actions); None where there are no masks."""

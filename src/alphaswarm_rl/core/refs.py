@@ -20,6 +20,7 @@ from alphaswarm_rl.core.hashing import canonical_fields, plain_fields
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.presets import load_preset
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.core.wording import agent_name
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.component import RLComponent
@@ -69,6 +70,11 @@ class ComponentRef(FrozenModel):
     def resolved(self) -> tuple[type[RLComponent], Any]:
         """The class and its Config."""
         return catalogue.configure(self.kind, self.name, self.kwargs)
+
+    @property
+    def label(self) -> str:
+        """What lists call it: of an agent that runs a policy, the policy's name."""
+        return agent_name({"class": self.name, "kwargs": self.kwargs}) or self.name
 
     def canonical_form(self) -> JsonObject:
         """What is hashed of it: parameters younger than version 1 are left out at the default they were born with."""

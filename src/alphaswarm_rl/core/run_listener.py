@@ -7,13 +7,16 @@ neither the runtime nor each other: what they need of their run they ask its `Ru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from alphaswarm_rl.core.account_evidence import AccountEvidence
 from alphaswarm_rl.core.claims import Claim
+from alphaswarm_rl.core.judgement import Judgement
 from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -85,7 +88,11 @@ class Evaluation:
         dates: The first and the last bar that it traded, or the dates it was given; None where there are none.
         frames: Pictures of the first episode, where it was rendered.
         measures: Measures of returns and lengths, see `statistics.performance`.
-        account: Measures of the account, means over the episodes, where there is one.
+        account: Measures of the account, means over the episodes, where there is one; NaN where it is undefined.
+        undefined: Why measures of the account are undefined, by their name.
+        curves: What trading accounts leave for gates; None where there are none.
+        updates: Updates that made the policy; None where nobody counted them.
+        actions_vary: Whether it acted differently on different observations, drawing nothing; None where nobody looked.
         repeats: For each episode whether it repeats an earlier one: it began with the same observation and ended after
             as many steps with the same return. A rule that draws nothing plays a window again and again.
     """
@@ -97,6 +104,10 @@ class Evaluation:
     account: Mapping[str, float]
     dates: tuple[str | None, str | None] = (None, None)
     frames: tuple[Array, ...] = ()
+    undefined: Mapping[str, str] = field(default_factory=dict)
+    curves: AccountEvidence | None = None
+    updates: int | None = None
+    actions_vary: bool | None = None
     repeats: tuple[bool, ...] = ()
 
     @property
@@ -107,7 +118,8 @@ class Evaluation:
 
     @property
     def metrics(self) -> JsonObject:
-        """The summary that rows, events and results carry."""
+        """The summary that rows, events and results carry; what is undefined is null, and `undefined` says why."""
+        reasons = {"undefined": dict(self.undefined)} if self.undefined else {}
         return {
             "episodes": len(self.returns),
             "distinct_episodes": len(self.distinct),
@@ -115,7 +127,8 @@ class Evaluation:
             "in_sample": self.in_sample,
             "window_start": self.dates[0],
             "window_end": self.dates[1],
-            **self.account,
+            **{name: None if math.isnan(value) else value for name, value in self.account.items()},
+            **reasons,
         }
 
 
@@ -131,6 +144,8 @@ class PolicyEvaluation:
         deterministic: Whether the policy acted without drawing.
         checkpoint: The policy's checkpoint; None where it has none, or none yet.
         started: When the evaluation began.
+        judgement: What it was judged on.
+        in_training: Whether bars were played that the policy was trained on; None where nobody can know.
     """
 
     evaluation: Evaluation
@@ -140,6 +155,8 @@ class PolicyEvaluation:
     deterministic: bool
     checkpoint: Checkpoint | None
     started: datetime
+    judgement: Judgement
+    in_training: bool | None
 
 
 @dataclass(frozen=True)
@@ -153,7 +170,7 @@ class EvaluationMetrics:
     @classmethod
     def of(cls, row: object) -> EvaluationMetrics:
         """The metrics in a row that has (at least) these columns."""
-        return cls(**{field.name: getattr(row, field.name) for field in fields(cls)})
+        return cls(**{column.name: getattr(row, column.name) for column in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -200,7 +217,7 @@ class RunFacts:
     @classmethod
     def of(cls, row: object) -> RunFacts:
         """The facts in a row that has (at least) these columns."""
-        return cls(**{field.name: getattr(row, field.name) for field in fields(cls)})
+        return cls(**{column.name: getattr(row, column.name) for column in fields(cls)})
 
 
 class RunHandle(Protocol):
@@ -281,6 +298,13 @@ class RunListener:
         Asked by a resume that goes on from the checkpoint; what one listener has not heard of is judged again.
         """
         return True
+
+    def wants_judgement(self, checkpoint: Checkpoint) -> bool:
+        """Whether the policy of a checkpoint should be judged on the validation window, and was not yet."""
+        return False
+
+    def on_judgement(self, evaluated: PolicyEvaluation) -> None:
+        """The policy of a checkpoint was judged; nothing else knows of it: no table, no row of the ledger."""
 
     def on_end(self, run: RunFacts) -> None:
         """The run ended."""

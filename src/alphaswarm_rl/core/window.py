@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -27,6 +28,22 @@ class Window:
 
     def __bool__(self) -> bool:
         return self.start is not None or self.end is not None
+
+    def without(self, others: Iterable[Window]) -> list[Window]:
+        """What is left of it when others are taken out, the earliest piece first."""
+        pieces = [self]
+        for other in others:
+            pieces = [left for piece in pieces for left in piece._without(other)]
+        return pieces
+
+    def _without(self, other: Window) -> Iterator[Window]:
+        if not self.overlaps(other):
+            yield self
+            return
+        if other.start is not None and (self.start is None or self.start < other.start):
+            yield Window(self.start, other.start)
+        if other.end is not None and (self.end is None or other.end < self.end):
+            yield Window(other.end, self.end)
 
     def overlaps(self, other: Window) -> bool:
         """Whether the two share a moment; an open end reaches everything."""

@@ -1,6 +1,8 @@
-"""How sizes, windows and the figures of an account are put to people."""
+"""How agents, sizes, windows and the figures of an account are put to people."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from alphaswarm_rl.core.types import JsonMapping
 
@@ -16,6 +18,19 @@ PORTFOLIO_METRICS = (
     "cost",
     "final_value",
 )
+
+
+#: The agent that runs a policy, and its parameter that names the policy.
+CARRIER = "policy"
+
+
+def agent_name(agent: JsonMapping | None) -> str | None:
+    """What an agent is called, from its reference in canonical form: one that runs a policy has the policy's name."""
+    if agent is None:
+        return None
+    name, kwargs = agent.get("class"), agent.get("kwargs") or {}
+    policy = kwargs.get(CARRIER) if name == CARRIER else None
+    return policy["class"] if isinstance(policy, Mapping) and "class" in policy else name
 
 
 def size(count: int) -> str:

@@ -54,6 +54,14 @@ class Database:
             except LedgerError:
                 return
 
+    def takes_writes(self) -> bool:
+        """Whether it can be written to at once: it answers, and no other process holds SQLite's write lock."""
+        try:
+            with write(self.engine, patience=0.0):
+                return True
+        except LedgerError:
+            return False
+
     def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a query answers in a transaction of its own."""
         with read(self.engine) as connection:

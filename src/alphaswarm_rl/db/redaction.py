@@ -1,13 +1,15 @@
-"""Takes passwords out of a database URL before anybody sees it."""
+"""Takes passwords out of database URLs, and of texts and documents with such, before anybody sees them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 MASK = "***"
 
 _SECRET_WORDS = ("password", "passwd", "pwd", "passphrase", "secret", "token", "apikey", "api_key", "access_key")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
 _PARAMETER = re.compile(r"(?P<key>[^=?&;\s]+)=(?P<value>'[^']*'|[^&;\s]*)")
 
 
@@ -23,6 +25,23 @@ def redact(url: object) -> str:
     return _PARAMETER.sub(_masked, text)
 
 
+def redact_text(text: str) -> str:
+    """A text without the secrets of URLs and parameters that stand in it."""
+    return _PARAMETER.sub(_masked, _URL.sub(lambda url: redact(url[0]), text))
+
+
+def redact_document(value: object) -> object:
+    """A JSON document without secrets: in its texts, and under keys that say so."""
+    if isinstance(value, Mapping):
+        return {
+            key: MASK if isinstance(item, str) and _is_secret(str(key)) else redact_document(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [redact_document(item) for item in value]
+    return redact_text(value) if isinstance(value, str) else value
+
+
 def _without_password(rest: str) -> str:
     # A password may hold '@', '/' and '?' that nobody escaped, so it reaches to the LAST '@'.
     end = rest.rfind("@")
@@ -33,7 +52,9 @@ def _without_password(rest: str) -> str:
 
 
 def _masked(match: re.Match[str]) -> str:
-    key = unquote(match["key"]).lower()
-    if any(word in key for word in _SECRET_WORDS):
-        return f"{match['key']}={MASK}"
-    return match[0]
+    return f"{match['key']}={MASK}" if _is_secret(match["key"]) else match[0]
+
+
+def _is_secret(key: str) -> bool:
+    name = unquote(key).lower()
+    return any(word in name for word in _SECRET_WORDS)

@@ -85,8 +85,9 @@ class TorchVectorEnv(VectorEnv[Tensor, Tensor, Tensor], abc.ABC):
             self._state = {name: tensor.clone() for name, tensor in self.initial().items()}
         self._state["episodes"] = torch.full_like(self._index, -1)
         self.step_names = tuple(self._state)
-        self._run = CompiledFunction(self.advance, self.device, enabled=compile, name="The step of the environment")
+        self._compile = compile
         self._graphs: Any = None
+        self.step_anew()
         if self.device.type == "cuda" and self._run.compiles:
             from alphaswarm_rl.envs.step_graphs import StepGraphs
 
@@ -119,6 +120,13 @@ class TorchVectorEnv(VectorEnv[Tensor, Tensor, Tensor], abc.ABC):
     @abc.abstractmethod
     def identity(self) -> JsonObject:
         """What a state of another environment would differ in, as plain data: it is refused then."""
+
+    def step_anew(self) -> None:
+        """Forgets how steps were compiled: `advance` gives other results from now on, and no graph has them."""
+        self._graphs = None
+        self._run = CompiledFunction(
+            self.advance, self.device, enabled=self._compile, name="The step of the environment"
+        )
 
     def initial(self) -> Tensors:
         """The state before the first reset."""

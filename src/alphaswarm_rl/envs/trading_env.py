@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from alphaswarm_rl.envs.episodes import checked_request
 from alphaswarm_rl.envs.trading_plan import END_OF_DATA, STARTING_MONEY, TradingParts, TradingPlan
 from alphaswarm_rl.market.decision_step_numpy import NumpyDecisionStep
 from alphaswarm_rl.market.market import market_of
+from alphaswarm_rl.market.trade_log import log_names
+from alphaswarm_rl.market.trades import TradedNames, TradeTables, names_of
 
 
 class TradingEnv(BaseRLEnv):
@@ -25,7 +28,7 @@ class TradingEnv(BaseRLEnv):
     `turnover`, `cost`, `carry`, `step_idx`, `timestamp`, `improper_stop`, `turbulence` where the market has it, and
     `reward_terms` by name, which sum to the reward; where an episode ended, `reason` says why and `_reason` for whom;
     where positions were closed by force, `closed` holds the units by reason: `asset_end`, `margin_call`, `bracket`. On
-    an episode's last step they are the ended episode's.
+    an episode's last step they are the ended episode's. After `log_trades` they hold `trades` too.
 
     Args:
         request: How many are wanted.
@@ -75,6 +78,20 @@ class TradingEnv(BaseRLEnv):
             infos["reason"], infos["_reason"] = reasons, view.terminated | view.truncated
         return rewards, view.terminated.copy(), view.truncated.copy(), infos
 
+    @property
+    def traded_names(self) -> TradedNames:
+        """What the numbers of its actions, targets and positions are about."""
+        return names_of(self.decider, self.market)
+
+    def log_trades(self) -> TradeTables:
+        """From now on infos hold `trades`: arrays of what each step did, asset by asset.
+
+        Returns:
+            What turns them into positions and fills.
+        """
+        self._decision.logs = True
+        return TradeTables.of(self.traded_names, self.market, self.plan.costs, self.trade)
+
     def observe(self, rows: Array) -> Array:
         """What these environments show."""
         out: Array = np.empty((len(rows), len(self.feature_names)), np.float32)
@@ -89,6 +106,10 @@ class TradingEnv(BaseRLEnv):
     def arrays(self) -> dict[str, Array]:
         """Accounts and the parts' own arrays."""
         return {f"account/{name}": array for name, array in self._account().items()} | self.parts.arrays()
+
+    @cached_property
+    def _log_names(self) -> tuple[str, ...]:
+        return log_names(self.market, self.trade, self.plan.margin)
 
     def _account(self) -> dict[str, Array]:
         """The arrays of the accounts; the last action is none of them."""
@@ -165,4 +186,6 @@ class TradingEnv(BaseRLEnv):
             infos["turbulence"] = self.market.turbulence[view.bar]
         if self._decision.closed:
             infos["closed"] = dict(self._decision.closed)
+        if self._decision.log is not None:
+            infos["trades"] = self._decision.log.arrays(view, self._log_names)
         return infos

@@ -28,6 +28,8 @@ from alphaswarm_rl.envs.trading_plan import END_OF_DATA, STARTING_MONEY, Trading
 from alphaswarm_rl.market.decision_step_torch import TorchDecisionStep
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.market.trade_log import TradeLog, log_names
+from alphaswarm_rl.market.trades import TradedNames, TradeTables, names_of
 
 #: Infos that are numbers of the accounts, by what a view calls them.
 _INFOS = {
@@ -84,6 +86,8 @@ class TorchTradingEnv(TorchVectorEnv):
         super().__init__(
             request, observation_space=self._parts.observer.space, action_space=decider.space, compile=compile
         )
+        #: What is logged of each step; nothing before somebody asks for it.
+        self._log_names: tuple[str, ...] = ()
         self._discrete = self.single_action_space.dtype.kind in "iu"  # type: ignore[union-attr]
         builders = tuple(f"part{index}/" for index in range(1, 1 + len(plan.builders)))
         self.step_names = tuple(name for name in self._state if not name.startswith(builders))
@@ -94,6 +98,22 @@ class TorchTradingEnv(TorchVectorEnv):
     def view(self) -> View:
         """The accounts as they are now."""
         return self._view(self._state)
+
+    @property
+    def traded_names(self) -> TradedNames:
+        """What the numbers of its actions, targets and positions are about."""
+        return names_of(self._parts.decider, self.market)
+
+    def log_trades(self) -> TradeTables:
+        """From now on infos hold `trades`: tensors of what each step did, asset by asset.
+
+        Returns:
+            What turns them into positions and fills, on the host.
+        """
+        if not self._log_names:
+            self._log_names = log_names(self.market, self.trade, self.plan.margin)
+            self.step_anew()
+        return TradeTables.of(self.traded_names, self.market, self.plan.costs, self.trade)
 
     def identity(self) -> JsonObject:
         """Its market and parts."""
@@ -114,7 +134,7 @@ class TorchTradingEnv(TorchVectorEnv):
 
     def step_into(self, actions: Tensor, observations: Tensor, final: Tensor) -> tuple[Tensor, ...]:
         """Steps, writes the observations, and gives rewards, flags, infos and reward terms."""
-        count = 4 + len(self._info_names) + len(self.plan.terms)
+        count = 4 + len(self._info_names) + len(self.plan.terms) + len(self._log_names)
         results = self.run(actions)
         before = self._view(dict(zip(self.step_names, results[count:], strict=True)))
         observer = self._parts.holding(self._state).observer
@@ -126,7 +146,9 @@ class TorchTradingEnv(TorchVectorEnv):
         ended, *rest = results
         infos: dict[str, Any] = dict(zip(self._info_names, rest, strict=False))
         terms = rest[len(self._info_names) :]
-        infos["reward_terms"] = {named.name: term for named, term in zip(self.plan.terms, terms, strict=True)}
+        infos["reward_terms"] = {named.name: term for named, term in zip(self.plan.terms, terms, strict=False)}
+        if self._log_names:
+            infos["trades"] = dict(zip(self._log_names, terms[len(self.plan.terms) :], strict=True))
         infos["_reason"] = infos["_final_obs"] = ended
         return infos
 
@@ -153,14 +175,16 @@ class TorchTradingEnv(TorchVectorEnv):
         old = dict(zip(self.step_names, state, strict=True))
         view = self._view(old)
         parts = self._parts.holding({name: array.clone() for name, array in old.items() if name in self._begun})
-        self._decision.step(view, parts.decider, actions)
+        log = TradeLog(view) if self._log_names else None
+        self._decision.step(view, parts.decider, actions, log)
         reason = self._judge(view, parts.terminations)
         terms = self._reward(view, parts.terms)
         ended = view.terminated | view.truncated
         new = {f"account/{name}": getattr(view, name) for name in self._account_names} | parts.arrays()
         before = {name: old[name].clone() if name in _UNCHANGED else new[name] for name in self.step_names}
         flags = (view.terminated, view.truncated, ended)
-        results = (view.reward, *flags, *self._account_infos(view, reason), *terms, *before.values())
+        logged = () if log is None else log.arrays(view, self._log_names).values()
+        results = (view.reward, *flags, *self._account_infos(view, reason), *terms, *logged, *before.values())
         for name, array in self._restarted(words, before, ended).items():
             old[name].copy_(array)
         return results

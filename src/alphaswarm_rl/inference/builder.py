@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,13 @@ from alphaswarm_rl.core.contracts import (
     TableReader,
 )
 from alphaswarm_rl.core.errors import CheckpointError, SpecError
+from alphaswarm_rl.core.hashing import plain_fields
+from alphaswarm_rl.core.judgement import Judgement
 from alphaswarm_rl.core.kinds import Agent, EnvComponent
 from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.slots import PARTS, WINDOW, build_parts
+from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.replay import TransitionPipeline
 from alphaswarm_rl.envs.observation_transform import ObservationSettings
@@ -197,9 +200,40 @@ class Builder:
         """The first and the last bar that an evaluation in that environment trades; the window's dates without bars."""
         if self.data is None:
             return window.start, window.end
-        panel, plan = self.data.raw(window), getattr(env.unwrapped, "plan", None)
-        first = plan.first_bar if isinstance(plan, TradingPlan) else panel.warmup
-        return shown(panel.timestamps[first]), shown(panel.timestamps[-1])
+        stamps = self.data.raw(window).timestamps
+        return shown(stamps[self._first_bar(env, window)]), shown(stamps[-1])
+
+    def _first_bar(self, env: AnyVectorEnv, window: Window) -> int:
+        assert self.data is not None
+        plan = getattr(env.unwrapped, "plan", None)
+        return plan.first_bar if isinstance(plan, TradingPlan) else self.data.raw(window).warmup
+
+    def judgement(self, env: AnyVectorEnv, window: Window, *, episodes: int, deterministic: bool) -> Judgement:
+        """What scores of an evaluation in that environment are judged on.
+
+        Args:
+            env: The environment that is played.
+            window: Its dates.
+            episodes: How many episodes are played.
+            deterministic: Whether the policy acts without drawing.
+        """
+        plan = getattr(env.unwrapped, "plan", None)
+        if self.data is None:
+            data = self.env.data_fingerprint(window)
+        else:
+            data = self.data.traded_fingerprint(window, self._first_bar(env, window))
+        costs: JsonObject = {}
+        if isinstance(plan, TradingPlan):
+            costs = {
+                **asdict(plan.costs),
+                "fill": plan.fill.name,
+                "initial_cash": plan.initial_cash,
+                "margin": asdict(plan.margin),
+            }
+        elif data is not None:  # an environment with bars of its own has its costs among its parameters
+            costs = {self.env.rl_alias: plain_fields(self.env.config)}
+        start, end = self.dates_played(env, window)
+        return Judgement(data, start, end, episodes, deterministic, costs)
 
     def has_other_bars(self, trained: RunRow, window: Window) -> bool:
         """Whether the bars of a training window are not those that the run saw; not asked of bars that seeds make.
@@ -221,13 +255,43 @@ class Builder:
             window: The dates of the evaluation.
             training: How the policy was trained; None: as the spec says.
         """
+        return self._overlaps(window, [seen for each in self._trainings(training) for seen in training_windows(each)])
+
+    def in_training(self, window: Window, training: TrainingSpec | None = None) -> bool | None:
+        """Whether an evaluation on those dates sees what the policy was trained on; None where nobody can know."""
+        return self._overlaps(window, [each.window for each in self._trainings(training)])
+
+    def trained_windows(self) -> list[Window]:
+        """The dates that the spec's policy is trained on; none where it learns nothing."""
+        return [each.window for each in self._trainings(None)]
+
+    def judged_window(self, window: Window, seen: Iterable[Window]) -> Window | None:
+        """The dates of a validation window that policies are judged on: what none of them was trained on.
+
+        Where training lies in its middle, the piece with the most bars is left; without bars, the latest. None where
+        nothing is left.
+
+        Args:
+            window: The validation window.
+            seen: What the policies were trained on.
+        """
+        pieces = window.without(seen)
+        if self.data is None:
+            return next(reversed(pieces), None)
+        bars = [(self.data.num_bars(piece), piece) for piece in pieces]
+        most = max((count for count, _ in bars), default=0)
+        return next((piece for count, piece in bars if count == most > 0), None)
+
+    def _trainings(self, training: TrainingSpec | None) -> list[TrainingSpec]:
+        """How the policy was trained; none where it never was."""
         if self.agent.trains:
-            seen = training_windows(training or self.spec.training)
-        elif self._frozen:
-            seen = tuple(window for found in self._frozen for window in training_windows(found.spec.training))
-        else:
+            return [training or self.spec.training]
+        return [found.spec.training for found in self._frozen]
+
+    def _overlaps(self, window: Window, seen: Sequence[Window]) -> bool | None:
+        if not seen:
             return False
-        return self.env.in_sample(window, seen) if self.data is None else self.data.overlaps(window, seen)
+        return self.env.in_sample(window, tuple(seen)) if self.data is None else self.data.overlaps(window, seen)
 
     def notices(self, *, judges: bool, windows: Mapping[str, Window] | None = None) -> list[str]:
         """What the user should know about how things were resolved.

@@ -37,6 +37,7 @@ class MarketData:
         self._end: str | None = None
         self._raw: dict[Window, MarketPanel] = {}
         self._seen: dict[Window, MarketPanel] = {}
+        self._traded: dict[tuple[Window, int], str] = {}
         self._fitted: State | None = None
 
     def load(self, windows: Iterable[Window]) -> MarketPanel:
@@ -82,8 +83,24 @@ class MarketData:
         first, stop = _range(self.load((window,)), window)
         return self.raw(window).fingerprint if stop - first >= FEWEST_BARS else None
 
+    def num_bars(self, window: Window) -> int:
+        """How many bars of a window may be traded; 0 where the data does not reach it."""
+        first, stop = _range(self.load((window,)), window)
+        return max(0, stop - first)
+
+    def traded_fingerprint(self, window: Window, first: int) -> str:
+        """SHA-256 of the bars of a window that can be traded: prices and what else a fill needs, no features.
+
+        Args:
+            window: The dates.
+            first: The first bar that is traded, counted with the warm-up.
+        """
+        if (window, first) not in self._traded:
+            self._traded[window, first] = self.raw(window).traded_bars(first).fingerprint
+        return self._traded[window, first]
+
     def notices(self, name: str, window: Window) -> list[str]:
-        """What is not there of a window: dates that the data does not reach, and assets without a bar.
+        """What is not there of a window: dates that the data does not reach, assets without a bar or that end in it.
 
         Args:
             name: What the window is called.
@@ -101,8 +118,12 @@ class MarketData:
         bars_of = np.count_nonzero(cut.tradable[cut.warmup :], axis=0)
         absent = [cut.assets[index] for index in np.flatnonzero(bars_of == 0)]
         if absent:
-            others = f" and {len(absent) - _MOST_NAMED} others" if len(absent) > _MOST_NAMED else ""
-            found.append(f"no bar of {', '.join(absent[:_MOST_NAMED])}{others} in the {name} window")
+            found.append(f"no bar of {_named(absent)} in the {name} window")
+        ended = np.flatnonzero((cut.last_bar >= cut.warmup) & (cut.last_bar < cut.num_bars - 1) & (bars_of > 0))
+        ended = ended[np.argsort(cut.last_bar[ended], kind="stable")]
+        if len(ended):
+            dated = [f"{cut.assets[index]} ({shown(cut.timestamps[cut.last_bar[index]])})" for index in ended]
+            found.append(f"assets that end in the {name} window, and are closed then: {_named(dated)}")
         return found
 
     def overlaps(self, window: Window, others: Iterable[Window]) -> bool:
@@ -112,6 +133,11 @@ class MarketData:
         traded = range(*_range(bars, window))
         ranges = (range(*_range(bars, other)) for other in others)
         return any(max(traded.start, other.start) < min(traded.stop, other.stop) for other in ranges)
+
+
+def _named(assets: list[str]) -> str:
+    others = f" and {len(assets) - _MOST_NAMED} others" if len(assets) > _MOST_NAMED else ""
+    return f"{', '.join(assets[:_MOST_NAMED])}{others}"
 
 
 def _latest(windows: Iterable[Window]) -> str | None:

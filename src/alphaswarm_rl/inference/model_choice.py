@@ -125,12 +125,10 @@ class ModelChoice:
 
         While a run trains in this process none is loaded: both draw from the process's generators.
         """
-        for row in self._candidates(current.model):
+        while (row := self._chosen(current.model)) is not None:
             if (row.id, row.sha256) == (current.model.id, current.model.sha256):
                 self._logged.pop("alone", None)
                 return None
-            if self._broken.get(row.id) == _files(row):
-                continue
             with _generators(_PATIENCE_S) as free:
                 if not free:
                     return None
@@ -142,7 +140,7 @@ class ModelChoice:
             if model is not None:
                 self._logged.pop("alone", None)
             return model
-        if self._alias is None:
+        if self._alias is None and "unlike" not in self._logged:
             self.log_once(
                 "alone",
                 f"model {current.model.id} is no longer a validated one, and no other model of {current.model.scope} "
@@ -150,10 +148,10 @@ class ModelChoice:
             )
         return None
 
-    def _candidates(self, current: ModelRow) -> list[ModelRow]:
-        """The models that should answer, the first one first; beyond the broken ones, two are enough."""
+    def _chosen(self, current: ModelRow) -> ModelRow | None:
+        """The model that should answer, models that cannot passed over; None where there is none, or nobody can say."""
         if self._alias is None:
-            return self._registry.list(validated=True, scope=current.scope, top_n=len(self._broken) + 2)
+            return self._best(current)
         # Somebody chose the model of an alias: nobody else's choice stands in for it.
         try:
             row = self._registry.by_alias(self._alias, current.scope)
@@ -163,9 +161,25 @@ class ModelChoice:
                 "alias",
                 f"alias {self._alias!r} names no validated model, and model {current.id} goes on answering: {error}",
             )
-            return []
+            return None
         self._logged.pop("alias", None)
-        return [row]
+        return None if self._broken.get(row.id) == _files(row) else row
+
+    def _best(self, current: ModelRow) -> ModelRow | None:
+        """The best model of the scope; None where models are left that were never judged alike."""
+        broken = [model_id for model_id, files in self._broken.items() if files == self._files_now(model_id)]
+        try:
+            row = self._registry.successor(current, passed_over=broken)
+        except ModelError as error:
+            self.log_once(
+                "unlike", f"model {current.id} goes on answering, for nobody can say which is better: {error}"
+            )
+            return None
+        self.log_once("unlike", None)
+        return row
+
+    def _files_now(self, model_id: int) -> _Files:
+        return _files(self._registry.get(model_id))
 
     def _prepare(self, row: ModelRow, *, patience: float) -> ServedPolicy | None:
         """Loads a model and has it answer a sample; others use the generators meanwhile, but while it is built.
@@ -213,11 +227,7 @@ def best_model(registry: ModelRegistry, scope: Scope | None, env_id: str | None)
     row = registry.best(scope, env_id=env_id)
     if row is None:
         of = f" of {scope or env_id}" if scope is not None or env_id is not None else ""
-        raise ModelError(
-            f"the best model{of}",
-            "no model has passed its latest validation",
-            "See which there are, and why they failed: rl models list, rl models show ID.",
-        )
+        raise ModelError(f"the best model{of}", *registry.why_none_is_best(scope, env_id=env_id))
     return row
 
 

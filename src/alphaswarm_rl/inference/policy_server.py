@@ -188,7 +188,10 @@ class PolicyServer:
                 rows = [registry.by_alias(alias, scope)]
                 refuse_unvalidated(registry, rows[0])
             else:
-                rows = registry.list(validated=True, scope=best_model(registry, scope, env_id).scope)
+                best = best_model(registry, scope, env_id)
+                # Should it not answer, the next of those that were judged as it was.
+                alike = registry.list(validated=True, scope=best.scope, judgement_key=best.judgement_key)
+                rows = [best, *(row for row in alike if row.id != best.id)]
             choice = ModelChoice(settings, registry, alias=alias, deterministic=deterministic, frames=frames)
             server = cls(choice.first(rows), choice=choice, brake=brake, close=undo.pop_all())
         if watch:

@@ -1,1 +1,1 @@
-"""The lake: four Iceberg tables with every step of every run."""
+"""The lake: six Iceberg tables with every step of every run."""

@@ -1,4 +1,4 @@
-"""The lake itself: its catalogue, its four tables, and the files they consist of.
+"""The lake itself: its catalogue, its six tables, and the files they consist of.
 
 An Iceberg table is a list of Parquet files. Each commit writes a new snapshot (manifests that name the files) and a new
 metadata file, and swaps the catalogue's pointer to it; whoever loses that race begins again, as `Lake.commit` does.

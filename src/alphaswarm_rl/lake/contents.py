@@ -86,6 +86,6 @@ def recorded_episodes(lake: Lake, run_id: str) -> list[RecordedEpisode]:
 
     kinds: tuple[Kind, ...] = ("trajectories", "equity_curves")
     with closing(duckdb.connect()) as connection:
-        names = create_run_views(lake, run_id, connection, kinds)
+        names = create_run_views(lake, run_id, connection, kinds, recording={})
         found = connection.execute(_EPISODES.format(**{kind: quoted(name) for kind, name in names.items()})).fetchall()
     return [RecordedEpisode(*row) for row in found]

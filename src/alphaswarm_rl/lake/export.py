@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from alphaswarm_rl.core.errors import LakeError, OptionError
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.tables import KINDS, Kind
 from alphaswarm_rl.lake.views import create_run_views, quoted
@@ -17,16 +18,19 @@ ORDER: dict[Kind, str] = {
     "equity_curves": "phase, env_idx, episode, step",
     "action_logs": "phase, env_idx, episode, step, asset_idx",
     "reward_decomposition": "phase, env_idx, episode, step, term_name",
+    "positions": "phase, env_idx, episode, step, asset_idx",
+    "fills": "phase, env_idx, episode, step, fill_idx",
 }
 
 
-def export_run(lake: Lake, run_id: str, folder: Path) -> dict[Kind, int]:
-    """Writes `<kind>.parquet` for each of the four kinds, also where there are no rows; says how many rows each has.
+def export_run(lake: Lake, run_id: str, folder: Path, recording: JsonMapping) -> dict[Kind, int]:
+    """Writes `<kind>.parquet` for each of the six kinds, also where there are no rows; says how many rows each has.
 
     Args:
         lake: The lake.
         run_id: The run's whole id.
         folder: Where the files go; it is made where it is not there.
+        recording: What the run's row says is recorded, which names what its numbers are about.
 
     Raises:
         OptionError: The folder cannot be used, or has such files already.
@@ -40,7 +44,7 @@ def export_run(lake: Lake, run_id: str, folder: Path) -> dict[Kind, int]:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch, duckdb.connect() as connection:
         connection.execute(f"SET temp_directory = {_text(Path(scratch) / 'sorting')}")
         try:
-            for kind, view in create_run_views(lake, run_id, connection).items():
+            for kind, view in create_run_views(lake, run_id, connection, recording=recording).items():
                 query = f"SELECT * FROM {quoted(view)} ORDER BY {ORDER[kind]}"  # noqa: S608
                 file = _text(Path(scratch) / targets[kind].name)
                 copied = connection.execute(f"COPY ({query}) TO {file} (FORMAT parquet, COMPRESSION zstd)").fetchone()

@@ -123,7 +123,7 @@ def undelivered(lake: Lake, ledger: Ledger) -> tuple[Undelivered, ...]:
 
 
 def expire(lake: Lake, pinned: Sequence[JsonMapping], *, keep: timedelta = timedelta(0)) -> dict[str, int]:
-    """Forgets old snapshots of the four tables; says how many of each. No file is deleted.
+    """Forgets old snapshots of the six tables; says how many of each. No file is deleted.
 
     The current snapshot stays, and so do those that a tag, a branch or a stored spec names.
 

@@ -3,7 +3,7 @@
 An action log has thirty rows for a step of thirty stocks, and in all of them run, spec, phase, environment, episode,
 step and time are the same. pyarrow's writer takes such columns row by row, and lists number by number, which was most
 of what recording cost. This one takes columns of runs (`run_ends`) and writes them as runs, which Parquet has: a
-dictionary, and how often each of its entries comes. It writes what the four tables need, and nothing else.
+dictionary, and how often each of its entries comes. It writes what the six tables need, and nothing else.
 
 A file is the magic word, row groups, the footer, its length and the magic word again. A row group has one chunk per
 column; a chunk is a page of dictionary words, where it has a dictionary, and one page of values:

@@ -1,7 +1,8 @@
 """Checks of what must hold among the rows of one run, as queries of DuckDB's.
 
-The three other tables are held against `trajectories` by a sum of hashes of their keys, which needs no memory: only
-where that differs are the rows themselves compared, to say which.
+Most other tables are held against `trajectories` by a sum of hashes of their keys, which needs no memory: only where
+that differs are the rows themselves compared, to say which. Positions and fills are held against the account, too: a
+step's money must add up.
 """
 
 # Names of tables and columns in the queries are this module's own.
@@ -24,10 +25,36 @@ _WITHIN_A_STEP: dict[Kind, str] = {
     "equity_curves": "0",
     "action_logs": "asset_idx",
     "reward_decomposition": "term_name",
+    "positions": "asset_idx",
+    "fills": "fill_idx",
 }
 _KEY = "phase, env_idx, episode, step"
-#: How far contributions may be from the reward they sum to, relative to their size.
+#: How far contributions may be from the reward they sum to, relative to their size, and money from adding up.
 _TOLERANCE = 1e-9
+#: What a step's positions and fills must come to, to within a part of the account's size.
+_MONEY = f"""
+    WITH held AS (
+        SELECT {_KEY}, sum(value) AS value, sum(abs(value)) + sum(abs(value_before)) AS size, sum(carry) AS carry,
+            sum(dividends) AS dividends, sum(quantity - quantity_before) FILTER (asset_idx < 0) AS cash,
+            sum((quantity - quantity_before - split_quantity) * price) FILTER (asset_idx >= 0) AS moved
+        FROM positions GROUP BY ALL
+    ), paid AS (
+        SELECT {_KEY}, sum(commission + spread + impact) AS cost, sum(amount * f.price) AS spent,
+            sum(amount * p.price) AS moved
+        FROM (SELECT *, CASE side WHEN 'buy' THEN quantity ELSE -quantity END AS amount FROM fills) f
+        LEFT JOIN positions p USING ({_KEY}, asset_idx) GROUP BY ALL
+    )
+    SELECT phase, count(*), min((env_idx, episode, step)) FROM (
+        SELECT {_KEY}, greatest(size, 1.0) * {_TOLERANCE} AS least,
+            abs(value - portfolio_value) AS of_equity,
+            abs(held.cash - (dividends - held.carry - coalesce(spent, 0) - coalesce(paid.cost, 0))) AS of_cash,
+            abs(held.moved - coalesce(paid.moved, 0)) AS of_units,
+            abs(coalesce(paid.cost, 0) - e.cost) AS of_cost, abs(held.carry - e.carry) AS of_carry
+        FROM held LEFT JOIN paid USING ({_KEY}) LEFT JOIN equity_curves e USING ({_KEY})
+    ) WHERE NOT (of_equity <= least AND of_cash <= least AND of_units <= least AND of_cost <= least
+        AND of_carry <= least) OR of_equity IS NULL OR of_cost IS NULL
+    GROUP BY phase ORDER BY phase
+"""
 
 
 @dataclass(frozen=True)
@@ -53,8 +80,11 @@ def flaws(connection: duckdb.DuckDBPyConnection, *, every_episode: bool) -> list
         found += _missing_episodes(connection)
     expected = _sums(connection, "trajectories")
     steps = {phase: sums for (phase, _), sums in expected.items()}
-    for kind in ("equity_curves", "action_logs", "reward_decomposition"):
+    for kind in ("equity_curves", "action_logs", "reward_decomposition", "positions"):
         found += _against_steps(connection, kind, steps)
+    found += [*_duplicates(connection, "fills"), *_astray_fills(connection)]
+    if not found:  # what is missing or doubled does not add up anyway
+        found += _money(connection)
     doubled = {flaw.phase for flaw in found if flaw.check == "duplicates"}
     return found + [flaw for flaw in _rewards(connection) if flaw.phase not in doubled]
 
@@ -63,7 +93,9 @@ def _against_steps(connection: duckdb.DuckDBPyConnection, kind: Kind, steps: dic
     sums_by_part = _sums(connection, kind)
     if kind == "equity_curves" and not sums_by_part:
         return []  # an environment without accounts
-    phases = {phase for phase, _ in sums_by_part} | set(steps)
+    recorded = {phase for phase, _ in sums_by_part}
+    # Positions are recorded of some phases alone.
+    phases = recorded if kind == "positions" else recorded | set(steps)
     differing = {
         phase
         for phase in phases
@@ -128,7 +160,7 @@ def _incomplete(connection: duckdb.DuckDBPyConnection, kind: Kind) -> Iterator[F
         whole AS (SELECT phase, count(DISTINCT {part}) AS parts FROM {kind} GROUP BY phase)
         SELECT phase, count(*), count(*) FILTER (wanted IS NULL), min((env_idx, episode, step))
         FROM want FULL JOIN have USING ({_KEY}) LEFT JOIN whole USING (phase)
-        WHERE wanted IS NULL OR coalesce(have.parts, 0) < greatest(whole.parts, 1)
+        WHERE wanted IS NULL OR coalesce(have.parts, 0) < greatest(whole.parts, {0 if kind == "positions" else 1})
         GROUP BY phase ORDER BY phase
     """
     for phase, count, astray, example in connection.execute(query).fetchall():
@@ -138,6 +170,21 @@ def _incomplete(connection: duckdb.DuckDBPyConnection, kind: Kind) -> Iterator[F
         if astray:
             text = f"{_many(astray, 'step')} here and not in trajectories, the first {_at(example)}"
             yield Flaw(kind, phase, "incomplete", text)
+
+
+def _astray_fills(connection: duckdb.DuckDBPyConnection) -> Iterator[Flaw]:
+    query = f"""
+        SELECT phase, count(*), min((env_idx, episode, step)) FROM fills
+        ANTI JOIN positions USING ({_KEY}, asset_idx) GROUP BY phase ORDER BY phase
+    """
+    for phase, count, example in connection.execute(query).fetchall():
+        yield Flaw("fills", phase, "incomplete", f"{_many(count, 'fill')} without a position, the first {_at(example)}")
+
+
+def _money(connection: duckdb.DuckDBPyConnection) -> Iterator[Flaw]:
+    for phase, count, example in connection.execute(_MONEY).fetchall():
+        text = f"positions, fills and equity do not add up in {_many(count, 'step')}, the first {_at(example)}"
+        yield Flaw("positions", phase, "money", text)
 
 
 def _rewards(connection: duckdb.DuckDBPyConnection) -> Iterator[Flaw]:

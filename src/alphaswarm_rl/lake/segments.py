@@ -102,7 +102,7 @@ class Facts:
         last_step: The highest.
         initial_value: The first portfolio value, of equity curves.
         final_value: The last one.
-        max_drawdown: The largest drawdown.
+        max_drawdown: The largest of the rows' `drawdown`, which is 0 or more; the ledger has its negative.
     """
 
     table: str

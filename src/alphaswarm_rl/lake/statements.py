@@ -16,8 +16,9 @@ import duckdb
 from alphaswarm_rl.core.errors import DataError
 
 VIEWS = (
-    "Views: rl_trajectories, rl_equity_curves, rl_action_logs, rl_reward_decomposition; of one run "
-    'rl_<kind>_run_<first 12 digits of its id>; of one spec alphaswarm_silver_rl_<kind>."<spec hash>". '
+    "Views: rl_trajectories, rl_equity_curves, rl_action_logs, rl_reward_decomposition, rl_positions, rl_fills; of one "
+    'run rl_<kind>_run_<first 12 digits of its id>; of one spec alphaswarm_silver_rl_<kind>."<spec hash>"; of ledger '
+    "and registry runs, versions, evaluations, events, models, promotions. "
     "Their columns: DESCRIBE rl_trajectories."
 )
 #: What a tree may consist of, beside expressions: queries, what they are from, and how rows are ordered and limited.
@@ -79,10 +80,9 @@ def _explained(connection: duckdb.DuckDBPyConnection, statement: str) -> str:
 
 def _tree(connection: duckdb.DuckDBPyConnection, statement: str) -> Any:
     """A SELECT as its parser sees it."""
-    row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [statement]).fetchone()
-    assert row is not None
+    ((serialised,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [statement]).fetchall()
     try:
-        tree = json.loads(row[0])
+        tree = json.loads(serialised)
     except RecursionError as error:
         raise DataError("the SQL statement", "it is nested too deeply", "Write it in parts, with WITH.") from error
     if tree["error"]:

@@ -40,7 +40,7 @@ class Swept:
 
 
 def sweep(lake: Lake, older_than: timedelta = timedelta(hours=24), *, dry_run: bool = False) -> Swept:
-    """Deletes old files below the four tables' folders that no snapshot has, and the folders that are empty then.
+    """Deletes old files below the six tables' folders that no snapshot has, and the folders that are empty then.
 
     A file whose twin is still in the spool stays, and so does everything in the spool itself.
 

@@ -1,4 +1,4 @@
-"""The four tables: their columns, names and how an older one is brought up to date.
+"""The six tables: their columns, names and how an older one is brought up to date.
 
 Iceberg gives a new table's columns their field ids in the order in which they stand here, and a column that is added
 later the next one. So columns are only ever added, at the end, and all are optional: files written before one came
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-Kind = Literal["trajectories", "equity_curves", "action_logs", "reward_decomposition"]
+Kind = Literal["trajectories", "equity_curves", "action_logs", "reward_decomposition", "positions", "fills"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _DOUBLES = pa.list_(pa.float64())
@@ -57,6 +57,12 @@ COLUMNS: dict[Kind, tuple[tuple[str, pa.DataType], ...]] = {
         ("portfolio_value", pa.float64()),
         ("drawdown", pa.float64()),
         ("cash", pa.float64()),
+        # Of steps whose trades are known: money of the step, and parts of the equity.
+        ("cost", pa.float64()),
+        ("carry", pa.float64()),
+        ("turnover", pa.float64()),
+        ("gross_exposure", pa.float64()),
+        ("net_exposure", pa.float64()),
     ),
     "action_logs": (
         *_KEY,
@@ -68,16 +74,52 @@ COLUMNS: dict[Kind, tuple[tuple[str, pa.DataType], ...]] = {
         ("term_name", pa.string()),
         ("contribution", pa.float64()),
     ),
+    # One row per asset and step, and one for cash, whose number is -1: its quantity is money, and its price 1.
+    "positions": (
+        *_KEY,
+        ("asset_idx", pa.int32()),
+        ("symbol", pa.string()),
+        ("quantity_before", pa.float64()),
+        ("quantity", pa.float64()),
+        ("price_before", pa.float64()),
+        ("price", pa.float64()),
+        ("value_before", pa.float64()),
+        ("value", pa.float64()),
+        ("weight_before", pa.float64()),
+        ("weight", pa.float64()),
+        ("targets", _DOUBLES),
+        ("carry", pa.float64()),
+        ("split_quantity", pa.float64()),
+        ("dividends", pa.float64()),
+    ),
+    "fills": (
+        *_KEY,
+        ("fill_idx", pa.int32()),
+        ("asset_idx", pa.int32()),
+        ("symbol", pa.string()),
+        ("side", pa.string()),
+        ("quantity", pa.float64()),
+        ("price", pa.float64()),
+        ("commission", pa.float64()),
+        ("spread", pa.float64()),
+        ("impact", pa.float64()),
+        ("reason", pa.string()),
+    ),
 }
 
+#: The number of cash among the positions of a step.
+CASH_IDX = -1
+
 #: Strings of which a file has few different ones, and those of them that are the same in all its rows.
-REPEATED = ("run_id", "spec_hash", "phase", "term_name")
+REPEATED = ("run_id", "spec_hash", "phase", "term_name", "symbol", "side", "reason")
 _CONSTANT = ("run_id", "spec_hash", "phase")
 
 #: What every row has. In the tables all columns are optional, so that more can be added.
 NEVER_NULL = frozenset(
     {"run_id", "spec_hash", "phase", "env_idx", "episode", "step", "reward", "terminated", "truncated"}
-    | {"asset_idx", "action_value", "term_name", "contribution"}
+    | {"asset_idx", "action_value", "term_name", "contribution", "fill_idx", "symbol", "side", "quantity", "price"}
+    | {"quantity_before", "price_before", "value_before", "weight_before", "weight", "split_quantity"}
+    | {"dividends", "commission", "spread", "impact", "reason"}
 )
 
 #: Manifests carry no statistics of columns: DuckDB reads those of the files themselves, and planning stays quick. A
@@ -96,6 +138,8 @@ def identifier(kind: Kind, settings: TrajectorySettings) -> str:
         "equity_curves": settings.equity_table,
         "action_logs": settings.action_log_table,
         "reward_decomposition": settings.reward_decomp_table,
+        "positions": settings.positions_table,
+        "fills": settings.fills_table,
     }
     return f"{settings.namespace}.{names[kind]}"
 
@@ -108,8 +152,8 @@ def arrow_schema(kind: Kind) -> pa.Schema:
 def write_schema(kind: Kind) -> pa.Schema:
     """The columns as the writer gets them: what repeats is said once, and what is there in every row declared so.
 
-    What is the same in many rows comes in runs: whose rows they are, and of an action log, which has many rows for
-    every step, the whole key. Other strings that repeat come as dictionaries.
+    What is the same in many rows comes in runs: whose rows they are, and of action logs and positions, which have many
+    rows for every step, the whole key. Other strings that repeat come as dictionaries.
     """
     return pa.schema(
         [
@@ -120,7 +164,7 @@ def write_schema(kind: Kind) -> pa.Schema:
 
 
 def _write_type(kind: Kind, name: str, type_: pa.DataType) -> pa.DataType:
-    if name in _CONSTANT or (kind == "action_logs" and (name, type_) in _KEY):
+    if name in _CONSTANT or (kind in ("action_logs", "positions") and (name, type_) in _KEY):
         return run_type(type_)
     return pa.dictionary(pa.int32(), type_) if name in REPEATED else type_
 

@@ -1,7 +1,8 @@
 """Views in DuckDB over recorded steps: of all runs, of one run, and of all runs of one spec.
 
 The catalogue says which files a table consists of, and DuckDB reads those and no others. A view knows the files of the
-moment in which it was made: make it again after commits.
+moment in which it was made: make it again after commits. What a run's row alone knows comes with the view: the symbols
+of its actions, and the names of the stages that its targets come from.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -35,6 +36,13 @@ _SHORT = 12
 _RUN_ID = re.compile(r"[0-9a-fA-F-]{12,36}")
 #: The run in a path, for DuckDB; the last such folder, whatever the home is called.
 _RUN_FOLDER = ".*/run_id=([^/]+)/"
+#: Columns that a view has beside its table's: what a run's row says, as a list, and the column of one row of it.
+_OF_THE_ROW: dict[Kind, tuple[str, str]] = {
+    "action_logs": ("action", "{}[asset_idx + 1] AS symbol"),
+    "positions": ("stages", "{} AS stages"),
+}
+#: What a run's row says, by the run's id and what it is about.
+RowNames: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 _TYPES = {
     pa.string(): "VARCHAR",
     pa.int32(): "INTEGER",
@@ -66,13 +74,18 @@ def ensure_duckdb_views(connection: DuckDBPyConnection, settings: Settings | Non
         create_views(lake, connection)
 
 
-def create_views(lake: Lake, connection: DuckDBPyConnection, read_only: ReadOnlyFiles | None = None) -> None:
-    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given."""
+def create_views(lake: Lake, connection: DuckDBPyConnection, read_only: ReadOnlyFiles | None = None) -> RowNames:
+    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given.
+
+    Returns:
+        What the rows of the runs say is recorded.
+    """
     with Ledger.open(lake.settings) as ledger:
-        runs_of = ledger.runs_by_spec_hash()
+        runs_of, names = ledger.runs_by_spec_hash(), ledger.recordings()
     connection.execute("SET TimeZone = 'UTC'")
     for kind in KINDS:
-        _create_views(connection, kind, _planned(lake, kind, read_only=read_only), runs_of)
+        _create_views(connection, kind, _planned(lake, kind, read_only=read_only), runs_of, names)
+    return names
 
 
 def register_run_views(
@@ -84,13 +97,17 @@ def register_run_views(
         run_id: The run's whole id.
         connection: Where they are made; its time zone becomes UTC.
         settings: Whose tables; None reads the environment and the settings file.
-        kinds: Those that are wanted; each costs a look at its table.
+        kinds: Those that are wanted; each costs a look at its table, and actions and positions one at the ledger.
 
     Raises:
         LakeError: The connection has views of another run whose id begins with the same twelve digits.
     """
     with Lake(_given(settings)) as lake:
-        return create_run_views(lake, run_id, connection, kinds)
+        recording: Mapping[str, Any] = {}
+        if any(kind in _OF_THE_ROW for kind in kinds):
+            with Ledger.open(lake.settings) as ledger:
+                recording = ledger.recordings(run_id).get(run_id, {})
+        return create_run_views(lake, run_id, connection, kinds, recording=recording)
 
 
 def create_run_views(
@@ -99,9 +116,13 @@ def create_run_views(
     connection: DuckDBPyConnection,
     kinds: Sequence[Kind] = KINDS,
     *,
+    recording: Mapping[str, Any],
     read_only: ReadOnlyFiles | None = None,
 ) -> dict[Kind, str]:
-    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given."""
+    """The same in a lake that is open; files of this machine are read through `read_only`, where it is given.
+
+    `recording` is what the run's row says of it: what its numbers are about.
+    """
     if _RUN_ID.fullmatch(run_id) is None:
         raise LakeError(
             f"the run {run_id!r}", "that is no id of a run", "Give a whole id, as rl runs list --json does."
@@ -111,7 +132,7 @@ def create_run_views(
     for kind, name in names.items():
         _refuse_taken(connection, name, run_id)
         files = _planned(lake, kind, run_id, read_only=read_only)
-        connection.execute(_create(connection, kind, quoted(name), files))
+        connection.execute(_create(connection, kind, quoted(name), files, {run_id: recording}))
         connection.execute(f"COMMENT ON VIEW {quoted(name)} IS {text(run_id)}")
     return names
 
@@ -136,21 +157,25 @@ def _given(settings: Settings | None) -> Settings:
 
 
 def _create_views(
-    connection: DuckDBPyConnection, kind: Kind, files: Sequence[_File], runs_of: dict[str, list[str]]
+    connection: DuckDBPyConnection,
+    kind: Kind,
+    files: Sequence[_File],
+    runs_of: dict[str, list[str]],
+    names: RowNames,
 ) -> None:
     of_run: dict[str, list[_File]] = defaultdict(list)
     for file in files:
         of_run[file.run_id].append(file)
     schema = f"{SPEC_SCHEMA}{kind}"
     statements = [
-        _create(connection, kind, quoted(f"rl_{kind}"), files, run_from_path=True),
+        _create(connection, kind, quoted(f"rl_{kind}"), files, names, run_from_path=True),
         f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}",
     ]
     for spec_hash, run_ids in runs_of.items():
         # Only its own runs' files, so that no other's is ever opened.
         own = [file for run_id in run_ids for file in of_run.get(run_id, ())]
         name = f"{quoted(schema)}.{quoted(spec_hash)}"
-        statements.append(_create(connection, kind, name, own, f" WHERE spec_hash = {text(spec_hash)}"))
+        statements.append(_create(connection, kind, name, own, names, f" WHERE spec_hash = {text(spec_hash)}"))
     existing = connection.execute(
         f"SELECT table_name FROM information_schema.tables WHERE table_schema = {text(schema)}"  # noqa: S608
     ).fetchall()
@@ -183,6 +208,7 @@ def _create(
     kind: Kind,
     name: str,
     files: Sequence[_File],
+    names: RowNames,
     where: str = "",
     *,
     run_from_path: bool = False,
@@ -200,7 +226,29 @@ def _create(
     if not files:
         nulls = ", ".join(f"CAST(NULL AS {_type(type_)}) AS {quoted(column)}" for column, type_ in COLUMNS[kind])
         parts.append(f"SELECT {nulls} WHERE false")
-    return f"CREATE OR REPLACE VIEW {name} AS {' UNION ALL '.join(parts)}"
+    named = {file.run_id: names[file.run_id] for file in files if file.run_id in names}
+    return f"CREATE OR REPLACE VIEW {name} AS {_with_names(kind, ' UNION ALL '.join(parts), named)}"
+
+
+def _with_names(kind: Kind, query: str, names: RowNames) -> str:
+    """The query with what the rows of its runs know beside; null where one does not say it."""
+    if kind not in _OF_THE_ROW:
+        return query
+    about, column = _OF_THE_ROW[kind]
+    by_names: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for run_id, recording in names.items():
+        if recording.get(about):
+            by_names[tuple(recording[about])].append(run_id)
+    if not by_names:
+        return f"SELECT *, {column.format('CAST(NULL AS VARCHAR[])')} FROM ({query})"  # noqa: S608
+    known = ", ".join(f"({_list(run_ids)}, {_list(found)})" for found, run_ids in by_names.items())
+    row = f"SELECT unnest(run_ids) AS run_id, names AS names_of_run FROM (VALUES {known}) AS known(run_ids, names)"  # noqa: S608
+    columns = f"{_columns(kind)}, {column.format('names_of_run')}"
+    return f"SELECT {columns} FROM ({query}) LEFT JOIN ({row}) USING (run_id)"  # noqa: S608
+
+
+def _list(words: Iterable[str]) -> str:
+    return f"[{', '.join(map(text, words))}]"
 
 
 def _read_local(kind: Kind, files: Iterable[_File], *, run_from_path: bool) -> str:

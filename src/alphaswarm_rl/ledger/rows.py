@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from alphaswarm_rl.core.claims import Claim
+from alphaswarm_rl.core.judgement import JUDGEMENT, Judgement
 from alphaswarm_rl.db.database import Row
 
 
@@ -132,6 +133,12 @@ class EvaluationRow(Row):
     metrics: dict[str, Any]
     started_at: datetime
     ended_at: datetime
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """What its scores were judged on; None in rows of a time when that was not kept."""
+        kept = self.metrics.get(JUDGEMENT)
+        return None if kept is None else Judgement.of(kept)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, update
@@ -16,7 +17,7 @@ from alphaswarm_rl.ledger.liveness import LIVE, SILENCE, Holder, reconcile, this
 from alphaswarm_rl.ledger.rows import FamilyCount, RunRow
 from alphaswarm_rl.ledger.specs import find_version, spec_ids
 from alphaswarm_rl.ledger.statements import checked, database_now, nearest_id, new_id
-from alphaswarm_rl.ledger.tables import runs, specs
+from alphaswarm_rl.ledger.tables import runs, specs, versions
 
 RESUMABLE = ("interrupted", "halted", "failed")
 ENDED = ("completed", *RESUMABLE)
@@ -79,20 +80,51 @@ class RunTables(ClaimedDatabase):
         include_removed: bool = False,
     ) -> list[RunRow]:
         """Runs, the newest first."""
-        if status is not None and status not in (*LIVE, *ENDED):
-            raise RunError(f"the run status {status!r}", "there is no such status", nearest(status, (*LIVE, *ENDED)))
+        clauses = _chosen(status, target, include_removed=include_removed)
         reconcile(self.engine, self.silence)
-        statement = select(runs).order_by(runs.c.number.desc()).limit(limit)
-        if status is not None:
-            statement = statement.where(runs.c.status == status)
-        if target is not None:
-            statement = statement.where(runs.c.target == target)
-        if not include_removed:
-            statement = statement.where(runs.c.removed_at.is_(None))
+        statement = select(runs).where(*clauses).order_by(runs.c.number.desc()).limit(limit)
         with read(self.engine) as connection:
             if slug is not None:
                 statement = statement.where(runs.c.spec_id.in_(spec_ids(connection, slug)))
             return [RunRow.of(row) for row in connection.execute(statement).mappings()]
+
+    def listed_runs(
+        self,
+        shown: Sequence[str],
+        *,
+        where: Sequence[str] = (),
+        sort: str | None = None,
+        status: str | None = None,
+        target: str | None = None,
+        slug: str | None = None,
+        limit: int | None = 100,
+        include_removed: bool = False,
+    ) -> list[tuple[RunRow, dict[str, object]]]:
+        """Runs that meet conditions, in an order, each with the columns that are shown of it; see `run_queries`.
+
+        Args:
+            shown: The columns.
+            where: Conditions such as `sharpe > 1`; all must hold.
+            sort: The column that orders them; None: the newest first, as where it says nothing.
+            status: Only runs in that state.
+            target: Only runs of that verb.
+            slug: Only runs of that spec.
+            limit: At most that many; None: all.
+            include_removed: Whether removed ones are taken too.
+        """
+        from alphaswarm_rl.ledger.run_queries import conditions, order, run_column
+
+        chosen = {name: run_column(name).expression.label(f"shown_{name}") for name in shown}
+        clauses = [*conditions(where), *_chosen(status, target, include_removed=include_removed)]
+        ordered = (*(() if sort is None else (order(sort),)), runs.c.number.desc())
+        statement = select(runs, *chosen.values()).join(versions, versions.c.id == runs.c.version_id)
+        statement = statement.where(*clauses).order_by(*ordered).limit(limit)
+        reconcile(self.engine, self.silence)
+        with read(self.engine) as connection:
+            if slug is not None:
+                statement = statement.where(runs.c.spec_id.in_(spec_ids(connection, slug)))
+            found = connection.execute(statement).mappings().all()
+        return [(RunRow.of(row), {name: row[f"shown_{name}"] for name in shown}) for row in found]
 
     def runs_by_spec_hash(self) -> dict[str, list[str]]:
         """The ids of the runs of each spec hash, the oldest first, without removed ones."""
@@ -102,6 +134,13 @@ class RunTables(ClaimedDatabase):
             for spec_hash, run_id in connection.execute(kept.order_by(runs.c.number)):
                 found.setdefault(spec_hash, []).append(run_id)
         return found
+
+    def recordings(self, run_id: str | None = None) -> dict[str, JsonObject]:
+        """What is recorded of a run and how, by its id; of all that are not removed without one."""
+        chosen = runs.c.removed_at.is_(None) if run_id is None else runs.c.id == run_id
+        with read(self.engine) as connection:
+            found = connection.execute(select(runs.c.id, runs.c.recording).where(chosen).order_by(runs.c.number))
+            return {row.id: row.recording for row in found}
 
     def count_family(self, family: str) -> FamilyCount:
         """How many training runs a family has, removed ones included, and of how many different specs."""
@@ -205,6 +244,18 @@ class RunTables(ClaimedDatabase):
     def reconcile(self) -> list[str]:
         """Marks runs of dead processes as interrupted and returns their ids; looks at runs do so by themselves."""
         return reconcile(self.engine, self.silence)
+
+
+def _chosen(status: str | None, target: str | None, *, include_removed: bool) -> list[ColumnElement[bool]]:
+    """The conditions that a list of runs asks for."""
+    if status is not None and status not in (*LIVE, *ENDED):
+        raise RunError(f"the run status {status!r}", "there is no such status", nearest(status, (*LIVE, *ENDED)))
+    clauses = [] if status is None else [runs.c.status == status]
+    if target is not None:
+        clauses.append(runs.c.target == target)
+    if not include_removed:
+        clauses.append(runs.c.removed_at.is_(None))
+    return clauses
 
 
 def find(connection: Connection, ref: str) -> RunRow:

@@ -8,9 +8,13 @@ from copy import copy
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec, PortfolioStage
 from alphaswarm_rl.core.types import Array, BackendArray
-from alphaswarm_rl.core.view import View
+from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.market.trade_log import copied
+
+#: What the turbulence gate is called among the stages.
+GATE = "turbulence_gate"
 
 
 class Decider:
@@ -50,22 +54,55 @@ class Decider:
         self._component = action
         self._threshold = turbulence_threshold
 
-    def decide(self, view: View, actions: BackendArray, out: BackendArray | None = None) -> BackendArray:
-        """The targets of all accounts, written to `out`; None: to a new array."""
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """What targets come from, in order: the action, each stage, and the gate where there is one."""
+        aliases = (part.component.rl_alias for part in (self.action, *self.stages))
+        return (*aliases, *(() if self._threshold is None else (GATE,)))
+
+    def symbols(self, panel: Panel) -> tuple[str, ...]:
+        """What each component of an action is about."""
+        return self._component.symbols(panel)
+
+    def decide(
+        self,
+        view: View,
+        actions: BackendArray,
+        out: BackendArray | None = None,
+        trace: list[BackendArray] | None = None,
+    ) -> BackendArray:
+        """The targets of all accounts, written to `out`; None: to a new array.
+
+        Args:
+            view: The accounts.
+            actions: One per account.
+            out: Where the targets go.
+            trace: Is given a copy of the targets after each of `stage_names`; None: nobody wants them.
+        """
         view.action = actions
         if out is None:
             shape = (view.n,) if self.trade.way == "position" else (view.n, view.market.assets)
             out = view.xp.zeros(shape, dtype=view.xp.float64)
         self.action.step(view, out)
+        if trace is not None:
+            trace.append(copied(out))
         for stage in self.stages:
             stage.step(view, out)
+            if trace is not None:
+                trace.append(copied(out))
         if self._threshold is not None:
             turbulence_gate(view, self.trade, self._threshold, out)
+            if trace is not None:
+                trace.append(copied(out))
         return out
 
     def exits(self, view: View) -> BackendArray:
         """For brackets: prices (n,) at which positions are closed inside the bar; NaN where they stay."""
         return self._component.exits(view, self.action.state)
+
+    def stops(self, view: View) -> BackendArray:
+        """For brackets: which of the exits that `exits` will give next are stops, (n,) bool."""
+        return self._component.stops(view, self.action.state)
 
     def masks(self, view: View) -> BackendArray | None:
         """Which discrete actions are legal now, (n, actions); None where the action masks none."""

@@ -23,6 +23,7 @@ from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import average_cost
+from alphaswarm_rl.market.trade_log import TradeLog
 
 
 class NumpyDecisionStep:
@@ -38,6 +39,8 @@ class NumpyDecisionStep:
 
     Attributes:
         closed: Units (n, A) that were closed by force in the step, by reason; without those that closed nothing.
+        logs: Whether steps are logged.
+        log: What the last step did, asset by asset; None unless steps are logged.
     """
 
     def __init__(self, view: View, decider: Decider, costs: CostModel, margin: Margin) -> None:
@@ -47,6 +50,8 @@ class NumpyDecisionStep:
         self.view = view
         self.decider = decider
         self.closed: dict[str, Array] = {}
+        self.logs = False
+        self.log: TradeLog | None = None
         self._trade = trade
         self._actions = ActionCheck(decider.space, n)
         self._targets = np.empty(n if trade.way == "position" else (n, market.assets))
@@ -85,7 +90,11 @@ class NumpyDecisionStep:
         The action, the stages and the gate are `Decider.decide`; fill and mark follow here.
         """
         view = self.view
-        self.decider.decide(view, self._actions.checked(actions), self._targets)
+        if self.logs:
+            self.log = TradeLog(view)
+        self.decider.decide(
+            view, self._actions.checked(actions), self._targets, None if self.log is None else self.log.targets
+        )
         view.value_before[:] = view.value
         self._fill_and_mark()
         np.maximum(view.peak, view.value, out=view.peak)
@@ -101,7 +110,7 @@ class NumpyDecisionStep:
         view, market = self.view, self.view.market
         self.closed.clear()
         if not market.fill.lag:
-            self._fill(*self._fill_args)
+            self._order()
         view.bar += 1
         if self._adjust_args is not None:
             kernels.adjust(*self._adjust_args)
@@ -112,19 +121,34 @@ class NumpyDecisionStep:
         if market.fill.lag and market.fill.price == "close" and self._trade.bracket:
             self._exit_and_fill()
         elif market.fill.lag:
-            self._fill(*self._fill_args)
+            self._order()
         if self._trade.bracket:
-            self._exit()
+            self._exit(1)
         if market.ends is not None:
             self._close("asset_end", self._nobody, market.ends, view.bar, market.close, self._volume)
+            if self.log is not None:
+                self.log.ended = self._traded.copy()
         kernels.mark(*self._mark_args)
         if self._lends and np.count_nonzero(view.called):
-            self._close("margin_call", view.called, self._no_ends, view.bar, market.close, self._volume)
-            view.value[:] = np.where(view.called, view.cash + (view.positions * view.close).sum(axis=-1), view.value)
+            self._call()
+
+    def _call(self) -> None:
+        """Closes the accounts that are called for margin."""
+        view, market = self.view, self.view.market
+        self._close("margin_call", view.called, self._no_ends, view.bar, market.close, self._volume)
+        if self.log is not None:
+            self.log.called = self._traded.copy()
+        view.value[:] = np.where(view.called, view.cash + (view.positions * view.close).sum(axis=-1), view.value)
 
     @cached_property
     def _no_ends(self) -> Array:
         return np.zeros_like(self.view.market.tradable)
+
+    def _order(self) -> None:
+        """Trades towards the targets."""
+        self._fill(*self._fill_args)
+        if self.log is not None:
+            self.log.ordered = self.view.traded.copy()
 
     def _fill_position(self, *arguments: object) -> None:
         kernels.trade_to_position(*arguments)
@@ -137,15 +161,16 @@ class NumpyDecisionStep:
         results = (view.cost, view.turnover, view.traded)
         for array in results:
             array[...] = 0.0
-        self._exit()
+        self._exit(0)
         inside = [array.copy() for array in results]
-        self._fill(*self._fill_args)
+        self._order()
         for array, before in zip(results, inside, strict=True):
             array += before
 
-    def _exit(self) -> None:
-        """Closes positions at the prices that a bracket gives, where it gives one."""
+    def _exit(self, place: int) -> None:
+        """Closes positions at the prices that a bracket gives, where it gives one; `place` is for the log."""
         view, asset = self.view, self._trade.asset
+        stops = None if self.log is None else np.asarray(self.decider.stops(view), np.float64)
         price = np.asarray(self.decider.exits(view))
         leaving = np.isfinite(price)
         if not np.count_nonzero(leaving):
@@ -156,6 +181,8 @@ class NumpyDecisionStep:
         ends[leaving, asset] = True
         volume = self._volume if self._volume.size == 0 else self._volume[view.bar]
         self._close("bracket", self._nobody, ends, np.arange(view.n), prices, volume)
+        if self.log is not None:
+            self.log.exit(place, self._traded[:, asset].copy(), np.where(leaving, price, 0.0), stops)
 
     def _close(self, reason: str, accounts: Array, ends: Array, rows: Array, prices: Array, volume: Array) -> None:
         """Closes assets that end at these rows, and everything that trades in some accounts."""

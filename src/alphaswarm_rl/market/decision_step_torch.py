@@ -19,6 +19,7 @@ from alphaswarm_rl.market.costs import CostModel, CostRates
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import Market, average_cost
+from alphaswarm_rl.market.trade_log import TradeLog
 
 
 class TorchDecisionStep:
@@ -52,18 +53,19 @@ class TorchDecisionStep:
         self._trader = _trader(self.rates, margin, device)
         self._chosen = torch.arange(market.assets, device=device) == trade.asset
 
-    def step(self, view: View, decider: Decider, actions: Tensor) -> None:
+    def step(self, view: View, decider: Decider, actions: Tensor, log: TradeLog | None = None) -> None:
         """Acts, fills, moves to the next bar and marks.
 
         Args:
             view: The accounts, whose tensors are replaced.
             decider: The decider with the arrays that this step changes.
             actions: One per account.
+            log: Is told what the step does, asset by asset; None: nobody wants to know.
         """
-        target = decider.decide(view, self._sound(actions))
+        target = decider.decide(view, self._sound(actions), None, None if log is None else log.targets)
         # A copy: tensors of the view from before the step may be written over after it.
         view.value_before = torch.clone(view.value)
-        self._fill_and_mark(view, decider, target)
+        self._fill_and_mark(view, decider, target, log)
         view.peak = torch.maximum(view.peak, view.value)
         if view.average_cost is not None:
             view.average_cost = average_cost(view)
@@ -73,7 +75,7 @@ class TorchDecisionStep:
             return torch.where(actions.isfinite(), actions, torch.zeros_like(actions))
         return torch.clamp(torch.clamp(actions.to(torch.int64), min=0), max=self._last_action)
 
-    def _fill_and_mark(self, view: View, decider: Decider, target: Tensor) -> None:
+    def _fill_and_mark(self, view: View, decider: Decider, target: Tensor, log: TradeLog | None) -> None:
         """One bar of trading towards the targets.
 
         Exits of brackets come after the fill; where orders fill at the bar's close they come before it too: what
@@ -81,7 +83,7 @@ class TorchDecisionStep:
         """
         fill, bracket, marked = self.market.fill, self.trade.bracket, None
         if not fill.lag:
-            self._fill(view, target)
+            self._fill(view, target, log)
         view.bar = view.bar + 1
         self._adjust(view)
         if self._in_units and fill.lag:
@@ -89,22 +91,34 @@ class TorchDecisionStep:
             splits = self.market.splits[view.bar]
             target = target * (splits if self.trade.way == "shares" else splits[:, self.trade.asset])
         if fill.lag and fill.price == "close" and bracket:
-            self._exit_and_fill(view, decider, target)
+            self._exit_and_fill(view, decider, target, log)
         elif fill.lag:
             # Where nothing comes between the two, the fill may mark at once.
             at_once = not bracket and self.market.ends is None
-            marked = self._fill(view, target, marks=self.market.close if at_once else None)
+            marked = self._fill(view, target, log, marks=self.market.close if at_once else None)
         if bracket:
-            self._exit(view, decider.exits(view))
+            self._exit(view, decider, log, place=1)
         if self.market.ends is not None:
-            self._close(view, None, self.market.ends)
+            self._end(view, log, self.market.ends)
         if marked is None:
             marked = self._trader.mark(view.cash, view.positions, view.bar, self.market.close)
         view.cash, view.value, view.carry, view.called = marked
         if self.margin.lends:
-            self._close(view, view.called, None)
-            value = view.cash + (view.positions * view.close).sum(-1)
-            view.value = torch.where(view.called, value, view.value)
+            self._call(view, log)
+
+    def _end(self, view: View, log: TradeLog | None, ends: Tensor) -> None:
+        """Closes the assets that end."""
+        ended = self._close(view, None, ends)
+        if log is not None:
+            log.ended = ended
+
+    def _call(self, view: View, log: TradeLog | None) -> None:
+        """Closes the accounts that are called for margin."""
+        called = self._close(view, view.called, None)
+        if log is not None:
+            log.called = called
+        value = view.cash + (view.positions * view.close).sum(-1)
+        view.value = torch.where(view.called, value, view.value)
 
     def _adjust(self, view: View) -> None:
         market = self.market
@@ -113,7 +127,9 @@ class TorchDecisionStep:
                 view.cash, view.positions, view.bar, market.dividends, market.splits
             )
 
-    def _fill(self, view: View, target: Tensor, marks: Tensor | None = None) -> kernels.Marked | None:
+    def _fill(
+        self, view: View, target: Tensor, log: TradeLog | None, marks: Tensor | None = None
+    ) -> kernels.Marked | None:
         """Trades; gives the accounts as they are marked where `marks` are given and the trader can do both at once."""
         market, trade, marked = self.market, self.trade, None
         rows = kernels.MarketRows(view.bar, market.fill_price, market.tradable, self._volume)
@@ -137,29 +153,38 @@ class TorchDecisionStep:
                 by_units=trade.by_units,
             )
         view.cash, view.positions, view.cost, view.turnover, view.traded = done
+        if log is not None:
+            log.ordered = done.traded.clone()
         return marked
 
-    def _exit_and_fill(self, view: View, decider: Decider, target: Tensor) -> None:
+    def _exit_and_fill(self, view: View, decider: Decider, target: Tensor, log: TradeLog | None) -> None:
         """Exits inside the bar, then the fill at its close, which writes its results anew."""
         view.cost, view.turnover = torch.zeros_like(view.cost), torch.zeros_like(view.turnover)
         view.traded = torch.zeros_like(view.traded)
-        self._exit(view, decider.exits(view))
+        self._exit(view, decider, log, place=0)
         cost, turnover, traded = view.cost, view.turnover, view.traded
-        self._fill(view, target)
+        self._fill(view, target, log)
         view.cost, view.turnover, view.traded = view.cost + cost, view.turnover + turnover, view.traded + traded
 
-    def _exit(self, view: View, price: Tensor) -> None:
-        """Closes the position at a price inside the bar, where one is given."""
+    def _exit(self, view: View, decider: Decider, log: TradeLog | None, *, place: int) -> None:
+        """Closes the position at a price inside the bar, where a bracket gives one; `place` is for the log."""
+        stops: Tensor = None if log is None else decider.stops(view)
+        price: Tensor = decider.exits(view)
         leaving = self._chosen & price.isfinite()[:, None]
         prices = torch.where(leaving, price[:, None], view.close)
         volume = None if self._volume is None else self._volume[view.bar].double()
-        self._closed(view, kernels.close_at(view.cash, view.positions, leaving, prices, volume, self.rates), prices)
+        closed = kernels.close_at(view.cash, view.positions, leaving, prices, volume, self.rates)
+        self._closed(view, closed, prices)
+        if log is not None:
+            found = torch.where(price.isfinite(), price, 0.0)
+            log.exit(place, closed.traded[:, self.trade.asset].clone(), found, stops.double())
 
-    def _close(self, view: View, accounts: Tensor | None, ends: Tensor | None) -> None:
-        """Closes ended assets everywhere, or everything that trades in some accounts, at the bar's close."""
+    def _close(self, view: View, accounts: Tensor | None, ends: Tensor | None) -> Tensor:
+        """Closes ended assets everywhere, or everything that trades in some accounts, at the bar's close; the units."""
         rows = kernels.MarketRows(view.bar, self.market.close, self.market.tradable, self._volume)
         closed = kernels.close_positions(view.cash, view.positions, accounts, ends, rows, self.rates)
         self._closed(view, closed, view.close)
+        return closed.traded
 
     def _closed(self, view: View, closed: kernels.Traded, prices: Tensor) -> None:
         view.cash, view.positions = closed.cash, closed.positions

@@ -247,6 +247,21 @@ class MarketPanel:
             warmup=first - begin,
         )
 
+    def traded_bars(self, first: int) -> MarketPanel:
+        """The bars from one on, without anything that is only looked at: warm-up and features."""
+        bars = self.window(self.timestamps[first])
+        return replace(
+            bars,
+            features=np.zeros((bars.num_bars, bars.num_assets, 0), dtype=np.float32),
+            feature_names=(),
+            feature_from=np.zeros((bars.num_assets, 0), dtype=np.int64),
+            market_features=np.zeros((bars.num_bars, 0), dtype=np.float32),
+            market_feature_names=(),
+            market_feature_from=np.zeros(0, dtype=np.int64),
+            training_only_features=frozenset(),
+            warmup=0,
+        )
+
     def select(self, assets: Sequence[str]) -> MarketPanel:
         """The same bars of these assets, in this order."""
         places = {asset: index for index, asset in enumerate(self.assets)}

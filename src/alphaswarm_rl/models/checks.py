@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from alphaswarm_rl.models.gates import Evidence, Verdict, gate, profile
+from alphaswarm_rl.models import trading_checks as trading_checks
+from alphaswarm_rl.models.gates import ACTIONS_VARY, UPDATES, Evidence, Verdict, gate, profile
 from alphaswarm_rl.models.rows import DATED, EvaluationRow
-from alphaswarm_rl.statistics.samples import lower_bound, mean_of, sample_std, thinned, trend
+from alphaswarm_rl.statistics.samples import EQUAL_EPISODES, episodes_lower_bound, mean_of, sample_std, thinned, trend
 
 #: Least points of a training curve that say anything about its end.
 LEAST_POINTS = 20
@@ -34,6 +35,29 @@ def _needs_evaluation(
     return decorate
 
 
+@_needs_evaluation("trained")
+def trained(evidence: Evidence, newest: EvaluationRow) -> Verdict:
+    """At least one update made the policy."""
+    updates, steps = newest.metrics.get(UPDATES), evidence.model.total_timesteps
+    if updates is not None:
+        return Verdict("trained", updates > 0, f"updates that made it: {updates}", updates, 1)
+    # Whoever adds a model from elsewhere, or trains with an agent that does not count, is believed, but for this.
+    reason = f"nobody counted its updates; it learnt from {'unknown' if steps is None else steps} transitions"
+    return Verdict("trained", steps != 0, reason)
+
+
+@_needs_evaluation("not_constant")
+def not_constant(evidence: Evidence, newest: EvaluationRow) -> Verdict:
+    """Its actions depend on what it sees."""
+    vary = newest.metrics.get(ACTIONS_VARY)
+    if vary is not None:
+        return Verdict("not_constant", bool(vary), f"its actions {'vary' if vary else 'are the same whatever it sees'}")
+    if newest.source == "added":
+        return Verdict("not_constant", True, "its metrics were given by hand: nobody here saw it act")
+    again = f"rl evaluate --model-id {evidence.model.id}"
+    return Verdict("not_constant", False, f"nobody looked whether its actions vary: evaluate it again, {again}")
+
+
 @_needs_evaluation("min_episodes")
 def min_episodes(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """Enough episodes were evaluated."""
@@ -54,7 +78,8 @@ def finite(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     bad = [name for name, value in metrics.items() if value is None]
     if newest.returns is not None and any(value is None for value in newest.returns):
         bad.append("returns")
-    if not bad and newest.episodes > 1 and newest.lower_bound is None:
+    spread = sample_std(newest.episodes, newest.std_reward, newest.returns)
+    if not bad and newest.episodes > 1 and newest.lower_bound is None and spread != 0:
         bad.append("the spread of the returns")  # each is finite, and what they add up to is not
     if bad:
         return Verdict("finite", False, f"missing or not finite: {', '.join(bad)}")
@@ -65,11 +90,14 @@ def finite(evidence: Evidence, newest: EvaluationRow) -> Verdict:
 def reward_lower_bound(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """The lower confidence bound of the mean reward reaches the minimum."""
     name, least, sure = "reward_lower_bound", evidence.limits.min_reward, evidence.limits.confidence
-    bound = lower_bound(newest.episodes, newest.mean_reward, newest.std_reward, newest.returns, sure)
+    bound = episodes_lower_bound(newest.episodes, newest.mean_reward, newest.std_reward, newest.returns, sure)
     if least is None:
         return Verdict(name, True, "no minimum reward is set", bound)
     if newest.episodes < 2:
         return Verdict(name, False, f"one episode has no lower bound to compare with {least:g}", None, least)
+    if bound is None and sample_std(newest.episodes, newest.std_reward, newest.returns) == 0:
+        why = f"the returns of {newest.episodes} episodes are all equal, which proves nothing below {EQUAL_EPISODES}"
+        return Verdict(name, False, why, None, least)
     if bound is None:
         return Verdict(name, False, "mean and spread of the reward are not known", None, least)
     relation = "reaches" if bound >= least else "is below"
@@ -187,8 +215,19 @@ def legacy_steps(evidence: Evidence) -> Verdict:
 
 
 _DEFAULT = ("min_episodes", "finite", "reward_lower_bound", "dispersion", "checksum")
+_TRADING = (
+    "min_bars",
+    "finite",
+    "reward_lower_bound",
+    "measure_lower_bound",
+    "drawdown",
+    "not_worse_than_cash",
+    "not_worse_than_equal_weight",
+    "profit_share",
+    "checksum",
+)
 
-profile("default", *_DEFAULT)
-profile("strict", *_DEFAULT, "converged", "holdout")
-profile("trading", *_DEFAULT, "holdout")
+profile("default", *_DEFAULT, trading=_TRADING)
+profile("strict", *_DEFAULT, "converged", "holdout", trading=(*_TRADING, "converged", "holdout"))
+profile("trading", *_DEFAULT, "holdout", trading=(*_TRADING, "holdout"))
 profile("seed-legacy", "legacy_reward", "legacy_steps", "legacy_stability")

@@ -5,10 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv
-from alphaswarm_rl.core.run_listener import Checkpoint, EvaluationMetrics, PolicyEvaluation, RunHandle, RunListener
+from alphaswarm_rl.core.run_listener import (
+    Checkpoint,
+    Evaluation,
+    EvaluationMetrics,
+    PolicyEvaluation,
+    RunHandle,
+    RunListener,
+)
+from alphaswarm_rl.core.types import JsonObject
+from alphaswarm_rl.models.gates import ACTIONS_VARY, CURVES, UPDATES
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.models.rows import ModelRow, NewEvaluation, NewModel, Scope, Source
 from alphaswarm_rl.settings import Settings
@@ -86,6 +96,23 @@ class ModelListener(RunListener):
         found = [row for model in models for row in self._registry.evaluations(model.id)]
         return source is None or any((row.source, row.run_id) == (source, self._facts.id) for row in found)
 
+    def wants_judgement(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint of this training has no score yet that chooses."""
+        known = [row for row in self._registry.at(checkpoint.path) if row.sha256 == checkpoint.sha256]
+        return self._facts.target == "train" and all(row.judgement_key is None for row in known)
+
+    def on_judgement(self, evaluated: PolicyEvaluation) -> None:
+        """Adds a judgement to the model of its checkpoint and runs the gates at once."""
+        assert evaluated.checkpoint is not None
+        took = (datetime.now(UTC) - evaluated.started).total_seconds()
+        self._validate(
+            self._register(evaluated.checkpoint),
+            evaluated,
+            judged_on=evaluated.judgement.window,
+            mean_reward=evaluated.evaluation.metrics["mean_reward"],
+            seconds=round(took, 3),
+        )
+
     def held_checkpoints(self, folder: Path) -> Sequence[Path]:
         """Checkpoints that the registry holds."""
         return sorted(self._registry.held(folder))
@@ -93,7 +120,9 @@ class ModelListener(RunListener):
     def on_pruned(self, paths: Sequence[Path]) -> None:
         """Archives models whose checkpoints are gone."""
         for row in (row for path in paths for row in self._registry.at(path)):
-            self._registry.archive(row.id, because="never evaluated, and its run keeps newer checkpoints")
+            self._registry.archive(
+                row.id, because="its run keeps newer checkpoints, and it is neither the best nor in use"
+            )
 
     def close(self) -> None:
         """Closes the registry."""
@@ -120,34 +149,59 @@ class ModelListener(RunListener):
             return None
         return row
 
-    def _validate(self, row: ModelRow, evaluated: PolicyEvaluation) -> None:
+    def _chooses(self, evaluated: PolicyEvaluation) -> bool:
+        """Whether an evaluation is a score on a validation window that shows nothing of training."""
+        if evaluated.phase != "validation" or evaluated.in_training is not False:
+            return False
+        # A run that judges a model was given its dates; a training has them of its spec, or validates on all bars.
+        return self._facts.target != "train" or bool(self._spec.training.validation_window)
+
+    def _is_known(self, row: ModelRow, evaluation: NewEvaluation) -> bool:
+        """Whether this run added the same score before: it was resumed, or its validation is its judgement."""
+        new = (evaluation.run_id, evaluation.source, evaluation.judgement, evaluation.returns)
+        return any(
+            (old.run_id, old.source, old.judged_on, old.returns) == new for old in self._registry.evaluations(row.id)
+        )
+
+    def _validate(self, row: ModelRow, evaluated: PolicyEvaluation, **details: object) -> None:
         evaluation, metrics = evaluated.evaluation, evaluated.evaluation.metrics
+        chooses = self._chooses(evaluated)
         # An episode that is played again is no further evidence.
         rewards = reward_measures(evaluation.distinct)
-        curve = [] if row.run_id is None else self._run.training_curve(row.run_id, row.total_timesteps)
-        validation = self._registry.validate(
-            row.id,
-            curve=curve,
-            evaluation=NewEvaluation(
-                episodes=len(evaluation.distinct),
-                mean_reward=rewards["mean_reward"],
-                std_reward=rewards["std_reward"],
-                mean_episode_length=metrics["mean_length"],
-                seed=evaluated.seed,
-                deterministic=evaluated.deterministic,
-                window_start=metrics["window_start"],
-                window_end=metrics["window_end"],
-                in_sample=evaluation.in_sample,
-                returns=evaluation.distinct,
-                source=_SOURCES[evaluated.phase],
-                run_id=self._facts.id,
-                metrics=metrics,
-            ),
+        new = NewEvaluation(
+            episodes=len(evaluation.distinct),
+            mean_reward=rewards["mean_reward"],
+            std_reward=rewards["std_reward"],
+            mean_episode_length=metrics["mean_length"],
+            seed=evaluated.seed,
+            deterministic=evaluated.deterministic,
+            window_start=metrics["window_start"],
+            window_end=metrics["window_end"],
+            in_sample=evaluated.in_training if chooses else evaluation.in_sample,
+            returns=evaluation.distinct,
+            source=_SOURCES[evaluated.phase],
+            run_id=self._facts.id,
+            metrics={**metrics, **_evidence(evaluation)},
+            judgement=evaluated.judgement,
+            chooses=chooses,
         )
+        if self._is_known(row, new):
+            return
+        curve = [] if row.run_id is None else self._run.training_curve(row.run_id, row.total_timesteps)
+        validation = self._registry.validate(row.id, curve=curve, evaluation=new)
         self._run.emit(
             "model.validated",
             model_id=row.id,
             passed=validation.passed,
             profile=validation.profile,
             failed=[verdict.gate for verdict in validation.checks if not verdict.passed],
+            **details,
         )
+
+
+def _evidence(evaluation: Evaluation) -> JsonObject:
+    """What gates need of an evaluation beside its metrics."""
+    found: JsonObject = {UPDATES: evaluation.updates, ACTIONS_VARY: evaluation.actions_vary}
+    if evaluation.curves is not None:
+        found[CURVES] = evaluation.curves.to_json()
+    return {name: value for name, value in found.items() if value is not None}

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, select, update
 from alphaswarm_rl.core.control_characters import refuse_control_characters, refuse_long_reason
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.engine import lock_table, read, write
-from alphaswarm_rl.models import queries
+from alphaswarm_rl.models import queries, ranking
 from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.places import (
     CHAMPION,
@@ -22,18 +22,28 @@ from alphaswarm_rl.models.places import (
     put_away,
     succession,
 )
-from alphaswarm_rl.models.rows import STATUSES, ModelRow, PromotionRow, Scope, Status
+from alphaswarm_rl.models.rows import STATUSES, UNDATED, ModelRow, PromotionRow, Scope, Status
 from alphaswarm_rl.models.tables import models
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_.-]{0,59}")
 _LIKE_A_SCOPE = re.compile(r"[0-9a-f]{4,12}")
 
 
-def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, alias: str | None = None) -> PromotionRow:
+def promote(
+    engine: Engine,
+    model_id: int,
+    *,
+    to: Status,
+    who: str,
+    why: str,
+    alias: str | None = None,
+    even_if_worse: bool = False,
+) -> PromotionRow:
     """Gives a model another place, and logs it.
 
-    Production needs a newest validation that passed and a file that is the registered one. The production model of the
-    scope until now goes back to staging, and `champion` moves, in the same transaction.
+    Production needs a newest validation that passed and a file that is the registered one; where there are dates also a
+    score on a validation window that does not lie below that of the present production model, judged alike. That one
+    goes back to staging, and `champion` moves, in the same transaction.
 
     Args:
         engine: The database.
@@ -42,6 +52,7 @@ def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, al
         who: Who wants it.
         why: The reason.
         alias: A further alias for it.
+        even_if_worse: Whether a score below that of the present production model is accepted.
     """
     _refuse_empty(who, why)
     if to not in STATUSES:
@@ -60,6 +71,9 @@ def promote(engine: Engine, model_id: int, *, to: Status, who: str, why: str, al
         if to == "archived":
             _refuse_archiving(model, alias)
             return put_away(connection, model, who=who, because=why, action="promote")
+        if to == "production":
+            _refuse_unvalidated(connection, model)
+            _refuse_unlike(connection, model, even_if_worse=even_if_worse)
         return _give_place(connection, model, to, alias, who=who, why=why)
 
 
@@ -68,7 +82,6 @@ def _give_place(
 ) -> PromotionRow:
     """Moves a model to staging or production, with the aliases that it has there."""
     if to == "production":
-        _refuse_unvalidated(connection, model)
         _step_down(connection, model.scope, who=who, why=f"model {model.id} takes its place: {why}", but=model.id)
     elif model.deployment_status == "production":
         drop_aliases(connection, model.id, only=CHAMPION)
@@ -188,6 +201,34 @@ def _refuse_unvalidated(connection: Connection, model: ModelRow) -> None:
             "its newest validation did not pass, or there is none of its newest evaluation",
             f"See why: rl models history {model.id}. Or: rl models validate {model.id}.",
         )
+
+
+def _refuse_unlike(connection: Connection, model: ModelRow, *, even_if_worse: bool) -> None:
+    """Refuses a model that was not judged on a validation window, or not as the one in production was."""
+    if model.judgement_key == UNDATED:
+        return
+    if model.judgement_key is None:
+        raise ModelError(
+            f"model {model.id}",
+            "it has no score on a validation window, and other scores choose nothing",
+            f"Judge it: rl models judge {model.id}.",
+        )
+    for champion in _in_production(connection, model.scope):
+        if champion.id == model.id:
+            continue
+        better = ranking.better(connection, model, champion)
+        if better is None:
+            raise ModelError(
+                f"model {model.id}",
+                f"it and model {champion.id}, which is in production, were never judged alike",
+                f"Judge both on its validation window: rl models judge {model.id}.",
+            )
+        if better == champion.id and not even_if_worse:
+            raise ModelError(
+                f"model {model.id}",
+                f"model {champion.id}, which is in production, has the higher score where both were judged alike",
+                "Promote a better one, or this one all the same with --even-if-worse.",
+            )
 
 
 def _refuse_archiving(model: ModelRow, alias: str | None) -> None:

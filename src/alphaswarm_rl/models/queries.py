@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, and_, case, func, not_, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    Table,
+    Text,
+    and_,
+    case,
+    func,
+    not_,
+    or_,
+    select,
+    type_coerce,
+)
 
 from alphaswarm_rl.core.errors import ModelError, nearest
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.models.rows import ModelRow, Scope
+from alphaswarm_rl.core.wording import CARRIER
+from alphaswarm_rl.models.rows import UNDATED, ModelRow, Scope
 from alphaswarm_rl.models.tables import aliases, evaluations, models, validations
 
 _SCOPE = (models.c.env_id, models.c.env_signature, models.c.observation_signature, models.c.action_signature)
 
-#: The better of two models of a scope: by lower bound, of equals the newest; those without one last, by mean reward.
+#: The better of two models of a scope and judgement: by lower bound, of equals the newest; those without one last, by
+#: mean reward.
 BEST_FIRST = (
     models.c.lower_bound.desc().nulls_last(),
     case((models.c.lower_bound.is_(None), models.c.mean_reward)).desc().nulls_last(),
     models.c.timestamp.desc(),
     models.c.id.desc(),
+)
+#: Models whose scores are not compared stand apart: those of one judgement together, the judgement of the newest model
+#: first; then those whose scores are compared with nothing, the newest first; those without scores last.
+_ALIKE_TOGETHER = (
+    and_(models.c.lower_bound.is_(None), models.c.mean_reward.is_(None)),
+    models.c.judgement_key.is_(None),
+    func.max(models.c.id)
+    .over(
+        partition_by=(
+            case((models.c.judgement_key.is_(None), models.c.id)),
+            models.c.judgement_key,
+            case((models.c.judgement_key != UNDATED, models.c.env_signature)),
+        )
+    )
+    .desc(),
 )
 NOT_ARCHIVED = models.c.deployment_status != "archived"
 
@@ -93,6 +125,7 @@ class Conditions(TypedDict, total=False):
         tag: Only with that tag.
         min_mean_reward: Only with that mean reward or more.
         scope: Only of that scope.
+        judgement_key: Only those that were judged alike, under that key.
         archived: Whether archived ones are taken too.
     """
 
@@ -102,6 +135,7 @@ class Conditions(TypedDict, total=False):
     tag: str | None
     min_mean_reward: float | None
     scope: Scope | None
+    judgement_key: str | None
     archived: bool
 
 
@@ -113,34 +147,32 @@ def clauses(**conditions: Unpack[Conditions]) -> list[ColumnElement[bool]]:
     if (env_id := conditions.get("env_id")) is not None:
         found.append(models.c.env_id == env_id)
     if (algorithm := conditions.get("algorithm")) is not None:
-        found.append(models.c.algorithm == algorithm)
+        found.append(or_(models.c.algorithm == algorithm, _runs_policy(algorithm)))
     if (tag := conditions.get("tag")) is not None:
         found.append(_tagged(tag))
     if (least := conditions.get("min_mean_reward")) is not None:
         found.append(models.c.mean_reward >= least)
     if (scope := conditions.get("scope")) is not None:
         found.append(of_scope(scope))
+    if (key := conditions.get("judgement_key")) is not None:
+        found.append(models.c.judgement_key == key)
     if not conditions.get("archived", False):
         found.append(NOT_ARCHIVED)
     return found
 
 
+def _runs_policy(name: str) -> ColumnElement[bool]:
+    """Whether a model's agent runs the policy of that name: its parameters are stored without blanks, by name."""
+    begins = json.dumps({CARRIER: {"class": name}}, separators=(",", ":"), ensure_ascii=False).rstrip("}")
+    return and_(
+        models.c.algorithm == CARRIER, type_coerce(models.c.hyperparams, Text).startswith(begins, autoescape=True)
+    )
+
+
 def listed(connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int | None) -> list[ModelRow]:
-    """Models, the best first."""
-    statement = select(models).where(*conditions).order_by(*BEST_FIRST)
+    """Models, those of one judgement together and of them the best first."""
+    statement = select(models).where(*conditions).order_by(*_ALIKE_TOGETHER, *BEST_FIRST)
     return rows(connection, statement if limit is None else statement.limit(limit))
-
-
-def best(connection: Connection, conditions: Sequence[ColumnElement[bool]]) -> ModelRow | None:
-    """The best of these models; those of more than one scope are not compared but a ModelError."""
-    found = scopes(connection, conditions)
-    if len(found) > 1:
-        raise ModelError(
-            "the best model",
-            f"models of {len(found)} scopes would be compared: {', '.join(map(str, found[:10]))}",
-            "Name one scope: --scope SCOPE.",
-        )
-    return next(iter(listed(connection, conditions, 1)), None)
 
 
 def scopes(connection: Connection, conditions: Sequence[ColumnElement[bool]] = ()) -> list[Scope]:
@@ -157,6 +189,17 @@ def scope_named(connection: Connection, short: str) -> Scope:
         why = "no model has it" if not found else "it is the beginning of several"
         raise ModelError(f"scope {short!r}", why, nearest(short, [scope.short for scope in found or known]))
     return found[0]
+
+
+def refuse_several_scopes(connection: Connection, conditions: Sequence[ColumnElement[bool]]) -> None:
+    """Refuses models of more than one scope, which are not compared."""
+    found = scopes(connection, conditions)
+    if len(found) > 1:
+        raise ModelError(
+            "the best model",
+            f"models of {len(found)} scopes would be compared: {', '.join(map(str, found[:10]))}",
+            "Name one scope: --scope SCOPE.",
+        )
 
 
 def by_alias(connection: Connection, alias: str, scope: Scope | None) -> ModelRow:

@@ -20,7 +20,7 @@ from alphaswarm_rl.models.claims import lock_for
 from alphaswarm_rl.models.places import put_away
 from alphaswarm_rl.models.rows import SOURCES, EvaluationRow, ModelRow, NewEvaluation, NewModel
 from alphaswarm_rl.models.tables import evaluations, models
-from alphaswarm_rl.statistics.samples import lower_bound
+from alphaswarm_rl.statistics.samples import episodes_lower_bound
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NO_TAG = re.compile(r'[",\\]')
@@ -55,23 +55,19 @@ def _refuse_absent(model: NewModel) -> None:
 
 
 def add_evaluation(connection: Connection, model_id: int, evaluation: NewEvaluation) -> EvaluationRow:
-    """Stores an evaluation, and its figures in the model's row: the newest one counts.
+    """Stores an evaluation, and its figures in the model's row: the newest one that chooses counts, else the newest.
 
     The model is not validated any more until a validation has seen it.
     """
     values = _checked_evaluation(model_id, evaluation)
     lock_table(connection, models.name)
-    queries.get(connection, model_id)
+    model = queries.get(connection, model_id)
     stored = queries.inserted(connection, evaluations, values)
-    figures = ("mean_reward", "std_reward", "mean_episode_length", "lower_bound")
-    columns = {
-        **{name: values[name] for name in figures},
-        "eval_episodes": values["episodes"],
-        "eval_seed": values["seed"],
-        "eval_window_start": values["window_start"],
-        "eval_window_end": values["window_end"],
-        "validated": False,
-    }
+    columns: dict[str, Any] = {"validated": False}
+    if values["judgement_key"] is not None or model.judgement_key is None:
+        figures = ("mean_reward", "std_reward", "mean_episode_length", "lower_bound", "judgement_key")
+        columns |= {name: values[name] for name in figures}
+        columns |= {f"eval_{name}": values[name] for name in ("episodes", "seed", "window_start", "window_end")}
     connection.execute(update(models).where(models.c.id == model_id).values(columns))
     return EvaluationRow.of(stored)
 
@@ -127,6 +123,7 @@ def _checked(model: NewModel) -> dict[str, Any]:
         "hyperparams": dict(model.hyperparams),
         "tags": list(dict.fromkeys(model.tags)),
         "timestamp": int(time.time()),
+        "judgement_key": None,
     }
 
 
@@ -143,6 +140,17 @@ def _checked_evaluation(model_id: int, evaluation: NewEvaluation) -> dict[str, A
     if evaluation.source not in SOURCES:
         raise ModelError(what, f"its source is {evaluation.source!r}", f"Give {', '.join(SOURCES)}.")
     returns = None if evaluation.returns is None else [float(value) for value in evaluation.returns]
-    bound = lower_bound(evaluation.episodes, evaluation.mean_reward, evaluation.std_reward, returns)
-    plain: Mapping[str, Any] = {**vars(evaluation), "returns": returns, "metrics": dict(evaluation.metrics)}
-    return {**plain, "model_id": model_id, "at": utc_now(), "lower_bound": bound}
+    bound = episodes_lower_bound(evaluation.episodes, evaluation.mean_reward, evaluation.std_reward, returns)
+    plain: Mapping[str, Any] = {
+        name: value for name, value in vars(evaluation).items() if name not in ("judgement", "chooses")
+    }
+    return {
+        **plain,
+        "returns": returns,
+        "metrics": dict(evaluation.metrics),
+        "judgement": None if evaluation.judgement is None else evaluation.judgement.as_dict(),
+        "judgement_key": evaluation.judgement_key,
+        "model_id": model_id,
+        "at": utc_now(),
+        "lower_bound": bound,
+    }

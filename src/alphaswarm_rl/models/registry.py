@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Self, TypeAlias, Unpack
 
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, inspect, select
 
 from alphaswarm_rl.core.claims import Claim
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.database import Database, open_ready
 from alphaswarm_rl.db.engine import open_engine, read, write
+from alphaswarm_rl.db.plain_tables import PlainTable, plain_table
 from alphaswarm_rl.db.schema import LEDGER, REGISTRY
-from alphaswarm_rl.models import claims, places, promotion, queries, records, retention, validation
+from alphaswarm_rl.models import claims, places, promotion, queries, ranking, records, retention, validation
 from alphaswarm_rl.models.gates import Limits, gates_of
 from alphaswarm_rl.models.queries import Conditions
 from alphaswarm_rl.models.rows import (
@@ -28,11 +29,13 @@ from alphaswarm_rl.models.rows import (
     Status,
     ValidationRow,
 )
-from alphaswarm_rl.models.tables import models
+from alphaswarm_rl.models.tables import models, promotions
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.statistics.samples import CONFIDENCE
 
 _log = logging.getLogger(__name__)
+
+_PLAIN = {"models": select(models), "promotions": select(promotions)}
 
 # The registry's own `list` hides the type inside of the class.
 Models: TypeAlias = list[ModelRow]
@@ -92,10 +95,22 @@ class ModelRegistry(Database):
         limits = Limits(
             min_reward=settings.registry.min_reward,
             min_episodes=settings.registry.min_episodes,
-            max_dispersion=settings.gates.max_dispersion,
             confidence=CONFIDENCE,
+            **settings.gates.model_dump(exclude={"profile"}),
         )
         return cls(open_ready(settings.registry_url, *schemas), limits, settings.gates.profile)
+
+    @classmethod
+    def plain_tables(cls, settings: Settings, names: Iterable[str]) -> dict[str, PlainTable]:
+        """Whole tables as one transaction sees them, without secrets: `models`, `promotions`.
+
+        Where there is no registry, none is made, and they have no rows.
+        """
+        path = settings.registry_file
+        if path is not None and not path.exists():
+            return {name: plain_table(None, _PLAIN[name]) for name in names}
+        with cls.open(settings, make=False) as registry, read(registry.engine) as connection:
+            return {name: plain_table(connection, _PLAIN[name]) for name in names}
 
     # Writing.
 
@@ -169,7 +184,9 @@ class ModelRegistry(Database):
         return self._read(queries.at, path)
 
     def list(self, *, top_n: int | None = None, **conditions: Unpack[Conditions]) -> Models:
-        """Models by lower bound, of equal ones the newest first; those without one last, by mean reward.
+        """Models, those that were judged alike together; of them by lower bound, of equal ones the newest first.
+
+        Those without a bound come after those, by mean reward. Last come models whose scores choose nothing.
 
         Args:
             top_n: At most that many.
@@ -187,11 +204,54 @@ class ModelRegistry(Database):
     ) -> ModelRow | None:
         """The best model whose newest validation passed and that is not archived; None where there is none.
 
+        Scores are compared only where they were judged alike. Where there are dates, scores on a validation window
+        choose and no others.
+
         Raises:
-            ModelError: No scope is given, and such models are of more than one.
+            ModelError: No scope is given, and such models are of more than one; or they were never judged alike.
         """
         conditions = queries.clauses(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
-        return self._read(queries.best, conditions)
+        return self._read(ranking.best, conditions)
+
+    def why_none_is_best(
+        self,
+        scope: Scope | None = None,
+        *,
+        env_id: str | None = None,
+        algorithm: str | None = None,
+        tag: str | None = None,
+    ) -> tuple[str, str]:
+        """Why `best` gives no model, and what can be done."""
+        conditions = queries.clauses(validated=True, env_id=env_id, algorithm=algorithm, tag=tag, scope=scope)
+        found = self._read(ranking.unjudged, conditions)
+        if not found:
+            why = "no such model has passed its newest validation"
+            return why, "See: rl models list, rl models show ID. Judge one: rl models validate ID."
+        ids = ", ".join(str(row.id) for row in found[:10])
+        return (
+            f"only scores on a validation window choose, and those that passed ({ids}) have none: their specs name no "
+            "such window, or they were scored before it was kept what a score was judged on",
+            f"Judge one on it, or learn why not: rl models judge {found[0].id}. A spec names it by "
+            "training.validation_start and validation_end.",
+        )
+
+    def better(self, first: int, second: int) -> int | None:
+        """The one of two models with the higher score under the newest judgement they share; None: they share none."""
+        with read(self.engine) as connection:
+            return ranking.better(connection, *(queries.get(connection, model_id) for model_id in (first, second)))
+
+    def successor(self, current: ModelRow, *, passed_over: Collection[int] = ()) -> ModelRow | None:
+        """The validated model that should answer where one answers now; None where there is none.
+
+        Args:
+            current: The model that answers; it goes on while it is validated and no other one of its scope beats it.
+            passed_over: Models that cannot answer.
+
+        Raises:
+            ModelError: It should not answer, and those that could were never judged alike.
+        """
+        conditions = queries.clauses(validated=True, scope=current.scope)
+        return self._read(ranking.successor, conditions, current.id, passed_over)
 
     def scopes(self) -> Scopes:
         """The scopes of all models."""
@@ -231,10 +291,23 @@ class ModelRegistry(Database):
     # Which model is live.
 
     def promote(
-        self, model_id: int, *, to: Status = "production", who: str, why: str, alias: str | None = None
+        self,
+        model_id: int,
+        *,
+        to: Status = "production",
+        who: str,
+        why: str,
+        alias: str | None = None,
+        even_if_worse: bool = False,
     ) -> PromotionRow:
-        """Gives a model another place: production needs a passed validation and a file that was not changed."""
-        return _logged(promotion.promote(self.engine, model_id, to=to, who=who, why=why, alias=alias))
+        """Gives a model another place: production needs a passed validation and a file that was not changed.
+
+        Where there are dates it also needs a score on a validation window, and must not have the lower one where it and
+        the present production model were judged alike, unless `even_if_worse` says so.
+        """
+        return _logged(
+            promotion.promote(self.engine, model_id, to=to, who=who, why=why, alias=alias, even_if_worse=even_if_worse)
+        )
 
     def rollback(self, where: Scope | str, *, who: str, why: str) -> PromotionRow:
         """Puts the production model before the present one back, of a scope or of the scope of an alias."""
@@ -259,7 +332,7 @@ class ModelRegistry(Database):
                 places.put_away(connection, model, who="registry", because=because)
 
     def held(self, root: Path) -> set[Path]:
-        """Files below a folder that must stay: of models that were evaluated, protected, aliased, deployed, parents."""
+        """Files below a folder that must stay: of models that are best, deployed, aliased, protected or parents."""
         return retention.held(self.engine, root)
 
     def in_use(self, paths: Collection[Path]) -> dict[Path, str]:

@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, exists, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, select
 
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.db.engine import lock_table, read, write
 from alphaswarm_rl.models import queries
 from alphaswarm_rl.models.places import put_away, succession
 from alphaswarm_rl.models.rows import ModelRow, PromotionRow, Scope
-from alphaswarm_rl.models.tables import aliases, evaluations, models
+from alphaswarm_rl.models.tables import aliases, models
 
 _DAY = 86_400
 
 
 def held(engine: Engine, root: Path) -> set[Path]:
-    """Files below a folder that must stay: of models that were evaluated, protected, aliased, deployed or parents."""
-    children = models.alias()
-    in_use = or_(
-        exists().where(evaluations.c.model_id == models.c.id),
-        models.c.protected.is_(True),
-        exists().where(aliases.c.model_id == models.c.id),
-        models.c.deployment_status == "production",
-        exists().where(children.c.parent_model_id == models.c.id, children.c.deployment_status != "archived"),
-    )
-    statement = select(models.c.model_path).where(queries.NOT_ARCHIVED, queries.is_below(root), in_use)
+    """Files below a folder that must stay: of models that are best, deployed, aliased, protected or parents.
+
+    Best are of each scope and judgement the first model that passed, and the first of all. A score alone holds no file.
+    """
     with read(engine) as connection:
-        return {Path(path) for path in connection.execute(statement).scalars()}
+        here = queries.rows(connection, select(models).where(queries.NOT_ARCHIVED, queries.is_below(root)))
+        staying: set[int] = set()
+        for scope in {model.scope for model in here}:
+            existing = queries.listed(connection, queries.clauses(scope=scope), None)
+            staying |= _first_ones(existing, _passed(connection, queries.of_scope(scope)))
+            staying |= {model.parent_model_id for model in existing if model.parent_model_id is not None}
+        staying |= set(_counted_on(connection, here))
+        return {model.path for model in here if model.id in staying}
+
+
+def _first_ones(best_first: Sequence[ModelRow], passed: Collection[int]) -> set[int]:
+    """Of each judgement the first model that passed, and the first of all; the models are of one scope."""
+    first: dict[tuple[str, bool], int] = {}
+    for model in best_first:
+        if model.judgement_key is not None and model.mean_reward is not None:
+            first.setdefault((model.judgement_key, False), model.id)
+            if model.id in passed:
+                first.setdefault((model.judgement_key, True), model.id)
+    return set(first.values())
+
+
+def _passed(connection: Connection, *conditions: ColumnElement[bool]) -> set[int]:
+    return set(connection.execute(select(models.c.id).where(*conditions, queries.passed_latest())).scalars())
 
 
 def in_use(engine: Engine, paths: Collection[Path]) -> dict[Path, str]:
@@ -131,20 +148,38 @@ def plan(
 ) -> list[ModelRow]:
     """The models that `prune` would archive; `archived_because` says why."""
     _refuse_below_1(keep_top_n=keep_top_n, max_age=max_age_days)
-    passed = set(connection.execute(select(models.c.id).where(queries.passed_latest())).scalars())
-    # By scope, in the order of their best. Those that passed come first: how high others score says nothing as long as
-    # the gates do not believe it.
-    by_scope: dict[Scope, list[ModelRow]] = {}
-    for model in sorted(_existing(connection), key=lambda model: model.id not in passed):
-        by_scope.setdefault(model.scope, []).append(model)
+    passed, existing = _passed(connection), _existing(connection)
     going: dict[int, ModelRow] = {}
-    for rank, model in (ranked for group in by_scope.values() for ranked in enumerate(group, start=1)):
+    for rank, model in _ranked(existing, passed):
         why = _why(model, rank, keep_top_n, max_age_days)
-        is_best = rank == 1 and model.id in passed
+        is_best = rank == 1 and model.id in passed and model.judgement_key is not None
         if why is not None and not is_best and model.run_id not in spared:
             going[model.id] = replace(model, archived_because=why)
-    staying = needed(connection, [model for group in by_scope.values() for model in group], going)
+    staying = needed(connection, existing, going)
     return [model for model_id, model in going.items() if model_id not in staying]
+
+
+def _ranked(best_first: Sequence[ModelRow], passed: Collection[int]) -> list[tuple[int, ModelRow]]:
+    """The number of each model among those of its scope that it is compared with, by scope.
+
+    Models that passed come first: how high others score says nothing as long as the gates do not believe it. Those
+    whose scores are compared with nothing come after the longest line of their scope.
+    """
+    ranked: list[tuple[int, ModelRow]] = []
+    by_scope: dict[Scope, list[ModelRow]] = {}
+    for model in sorted(best_first, key=lambda model: model.id not in passed):
+        by_scope.setdefault(model.scope, []).append(model)
+    for group in by_scope.values():
+        lines: Counter[str] = Counter()
+        others: list[ModelRow] = []
+        for model in group:
+            if model.judgement_key is None or model.mean_reward is None:
+                others.append(model)
+            else:
+                lines[model.judgement_key] += 1
+                ranked.append((lines[model.judgement_key], model))
+        ranked += enumerate(others, start=max(lines.values(), default=0) + 1)
+    return ranked
 
 
 def _refuse_below_1(**limits: float | None) -> None:
@@ -154,13 +189,13 @@ def _refuse_below_1(**limits: float | None) -> None:
 
 
 def _existing(connection: Connection) -> list[ModelRow]:
-    """Every model that is not archived, the best first."""
+    """Every model that is not archived; of those that were judged alike the best first."""
     return queries.listed(connection, queries.clauses(), None)
 
 
 def _why(model: ModelRow, rank: int, keep_top_n: int | None, max_age_days: float | None) -> str | None:
     if keep_top_n is not None and rank > keep_top_n:
-        return f"it is number {rank} of its scope, and {keep_top_n} are kept"
+        return f"it is number {rank} of those it is compared with, and {keep_top_n} are kept"
     age = (time.time() - model.timestamp) / _DAY
     if max_age_days is not None and age > max_age_days:
         return f"it is {age:.0f} days old, and {max_age_days:g} is the most"

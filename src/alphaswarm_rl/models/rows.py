@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from sqlalchemy import RowMapping
 
+from alphaswarm_rl.core.judgement import Judgement
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.core.wording import agent_name
 from alphaswarm_rl.db.database import Row
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ STATUSES: tuple[Status, ...] = ("staging", "production", "archived")
 #: Where an evaluation comes from: a training run on its way, a run of evaluate, or metrics that a user gave.
 Source = Literal["validation", "evaluate", "added"]
 SOURCES: tuple[Source, ...] = ("validation", "evaluate", "added")
+
+#: The judgement key of all scores in environments without dates: there every evaluation chooses, and new seeds draw new
+#: episodes of the same task.
+UNDATED = "undated"
 
 #: The metric of an added evaluation that says whether its environment has dates.
 DATED = "dated"
@@ -113,11 +119,14 @@ class NewEvaluation:
         deterministic: Whether the policy acted without drawing.
         window_start: First date that was played; None where there are no dates.
         window_end: Last date that was played.
-        in_sample: Whether bars of training or validation were played; None where there are none.
+        in_sample: Whether bars of training were played, or of validation by an evaluation that chooses nothing; None
+            where there are none.
         returns: The return of each episode, where it is known.
         source: Where the evaluation comes from.
         run_id: The run that made it.
         metrics: Whatever else is known.
+        judgement: What it was judged on; None where nobody knows, as of metrics that a user gave.
+        chooses: Whether it was judged on a validation window: where there are dates, nothing else chooses a model.
     """
 
     episodes: int
@@ -133,6 +142,23 @@ class NewEvaluation:
     source: Source
     run_id: str | None = None
     metrics: JsonMapping = field(default_factory=dict)
+    judgement: Judgement | None = None
+    chooses: bool = False
+
+    @property
+    def judgement_key(self) -> str | None:
+        """Under which judgement it is compared with others; None: with nothing, for it chooses no model."""
+        if not self._dated:
+            return UNDATED
+        return self.judgement.key if self.judgement is not None and self.chooses else None
+
+    @property
+    def _dated(self) -> bool:
+        if self.judgement is not None:
+            return self.judgement.dated
+        # Of a policy that learnt nothing, in_sample is False without dates too.
+        given = self.window_start is not None or self.window_end is not None
+        return given or self.in_sample is True or self.metrics.get(DATED) is True
 
 
 @dataclass(frozen=True)
@@ -199,6 +225,7 @@ class ModelRow(Row):
     deployment_status: Status
     protected: bool
     archived_because: str | None
+    judgement_key: str | None
 
     @classmethod
     def from_columns(cls, columns: Sequence[object]) -> Self:
@@ -217,6 +244,11 @@ class ModelRow(Row):
     def scope(self) -> Scope:
         """What it may be compared with."""
         return Scope(self.env_id, self.env_signature, self.observation_signature, self.action_signature)
+
+    @property
+    def agent(self) -> str:
+        """What its agent is called: one that runs a policy has the policy's name."""
+        return agent_name({"class": self.algorithm, "kwargs": self.hyperparams}) or self.algorithm
 
     @property
     def path(self) -> Path:
@@ -272,6 +304,13 @@ class EvaluationRow(_TupleRow):
     source: Source
     run_id: str | None
     metrics: JsonObject
+    judgement: JsonObject | None
+    judgement_key: str | None
+
+    @property
+    def judged_on(self) -> Judgement | None:
+        """What it was judged on; None where that was not kept."""
+        return None if self.judgement is None else Judgement.of(self.judgement)
 
 
 @dataclass(frozen=True)

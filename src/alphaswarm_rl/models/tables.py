@@ -85,6 +85,8 @@ models = sa.Table(
     sa.Column("deployment_status", sa.Text, nullable=False, server_default=sa.text("'staging'")),
     sa.Column("protected", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("archived_because", sa.Text),
+    # Under which judgement its figures are compared; null: with nothing. See `rows.UNDATED`.
+    sa.Column("judgement_key", sa.Text, server_default=sa.text("'undated'")),
     sa.Index("idx_timestamp", "timestamp"),
     sa.Index("idx_mean_reward", "mean_reward"),
     sa.Index("idx_validated", "validated"),
@@ -115,6 +117,10 @@ evaluations = sa.Table(
     sa.Column("source", sa.Text, nullable=False),
     sa.Column("run_id", sa.Text),
     sa.Column("metrics", Json, nullable=False),
+    # What it was judged on; null where that was not kept.
+    sa.Column("judgement", Json),
+    # Under which judgement it chooses; null: it is reported and chooses nothing.
+    sa.Column("judgement_key", sa.Text),
     sa.Index("ix_rl_model_evaluations_model_id", "model_id"),
     sa.CheckConstraint("source IN ('validation', 'evaluate', 'added')", name="source"),
     sqlite_autoincrement=True,

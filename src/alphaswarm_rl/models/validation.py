@@ -17,7 +17,7 @@ from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.models import queries
 from alphaswarm_rl.models.artefacts import verified_sha256
 from alphaswarm_rl.models.claims import lock_for
-from alphaswarm_rl.models.gates import Evidence, Limits, gates_of, judge
+from alphaswarm_rl.models.gates import ACTIONS_VARY, UPDATES, Evidence, Limits, gates_of, judge
 from alphaswarm_rl.models.records import add_evaluation, evaluations_of
 from alphaswarm_rl.models.rows import EvaluationRow, ModelRow, NewEvaluation, ValidationRow, Verdict
 from alphaswarm_rl.models.tables import models, validations
@@ -90,7 +90,7 @@ def _stored(connection: Connection, profile: str, evidence: Evidence, verdicts: 
         "checks": [asdict(verdict) for verdict in verdicts],
         "evidence": _kept(evidence),
         "limits": asdict(evidence.limits),
-        "evaluation_id": None if evidence.newest is None else evidence.newest.id,
+        "evaluation_id": evidence.evaluations[-1].id if evidence.evaluations else None,
     }
     connection.execute(update(models).where(models.c.id == model_id).values(validated=passed))
     return _row(queries.inserted(connection, validations, values))
@@ -132,6 +132,9 @@ def _kept(evidence: Evidence) -> dict[str, Any]:
             "mean_episode_length": newest.mean_episode_length,
             "lower_bound": newest.lower_bound,
             "in_sample": newest.in_sample,
+            # The curve itself stands in the evaluation's row.
+            **{name: newest.metrics.get(name) for name in (UPDATES, ACTIONS_VARY)},
+            "bars": None if evidence.account is None else evidence.account.bars,
         },
         "curve": [[x, y if math.isfinite(y) else None] for x, y in evidence.curve],
     }

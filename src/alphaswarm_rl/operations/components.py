@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 
@@ -71,8 +71,8 @@ def list_components(settings: Settings, request: ListComponents) -> ComponentLis
 
 @operation("components.show")
 def show_component(settings: LazySettings, request: ShowComponent) -> Description:
-    """One component and the JSON schema of its parameters."""
-    return catalogue.describe(catalogue.get(request.kind, request.alias))
+    """One component and the JSON schema of its parameters; of a policy that is named as an agent, the policy's."""
+    return catalogue.describe(catalogue.named(request.kind, request.alias))
 
 
 def components_fingerprint() -> str:
@@ -139,9 +139,7 @@ def _listed(row: JsonMapping) -> ListedComponent:
 
 
 def _of_kind(rows: list[ListedComponent], kind: str) -> list[ListedComponent]:
-    exact = [row for row in rows if row.rl_kind == kind]
-    if exact:
-        return exact
-    # Another spelling, a kind without components, or a mistake: only the catalogue itself can tell.
+    """The components that a reference of that kind may name: those of the kind, and of the one that it carries."""
     canonical = catalogue.canonical_kind(kind)
-    return [row for row in rows if row.rl_kind == canonical]
+    named = [replace(row, rl_kind=canonical) for row in rows if row.rl_kind in catalogue.naming(canonical)]
+    return sorted(named, key=lambda row: row.alias)

@@ -8,17 +8,16 @@ from collections.abc import Callable, Sequence
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.lake.queries import summary_of_run
+from alphaswarm_rl.operations.baselines import baseline_spec
 from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.operations.run_steps import AccountCurve, EquityQuery, account_curve
 from alphaswarm_rl.options.resolve import effective_spec
 from alphaswarm_rl.runtime import RLRuntime, RunResult
 from alphaswarm_rl.settings import Settings
-from alphaswarm_rl.spec import RLExperimentSpec, load_spec
+from alphaswarm_rl.spec import load_spec
 
-#: Orders in money, in fractions of shares and without a limit that binds: what is held between rebalancings is not
-#: traded. Target weights would be restored at every fill.
-_ORDERS = {"class": "integer_shares", "kwargs": {"hmax": 1e9, "unit": "money", "whole": False}}
 _BASELINES = ("equal_weight", "buy_and_hold", "minimum_variance", "mean_variance", "random")
 _REPLAYED = Window("2021-01-01", "2021-04-01")
 
@@ -50,6 +49,7 @@ class DemoResult(Data):
         same_bytes: Whether both replays gave the same metrics, and all runs are of one version.
         recorded_steps: How many steps of the training run are in the tables.
         deepest_drawdown: The worst of the evaluation, and its date.
+        curve: The account in the evaluation.
     """
 
     window: str
@@ -60,6 +60,7 @@ class DemoResult(Data):
     same_bytes: bool
     recorded_steps: int
     deepest_drawdown: tuple[float, str] | None
+    curve: AccountCurve | None
 
 
 @operation("demo", changes=True)
@@ -68,13 +69,16 @@ def demo(settings: Settings, request: DemoRequest, *, caller: Caller = NOBODY) -
     caller.listen(Progress(f"All state goes to {settings.home.absolute()}."))
     spec = effective_spec(load_spec("my_first_rl"), {"train.totalTimesteps": request.timesteps}, {}).spec
     trained, first = _timed("PPO", RLRuntime(spec, settings, progress=caller.progress).train)
-    rules = [_timed(rule.replace("_", " "), RLRuntime(_baseline(spec, rule), settings).evaluate) for rule in _BASELINES]
+    rules = [
+        _timed(rule.replace("_", " "), RLRuntime(baseline_spec(spec, rule), settings).evaluate) for rule in _BASELINES
+    ]
     policy = RLRuntime.from_run(trained.run_id, settings)
     again = _timed("the same window again", policy.evaluate)
     replays = [_timed(f"replay {_REPLAYED}", lambda: policy.replay(_REPLAYED)) for _ in range(2)]
     one, other = (result.metrics for result, _ in replays)
     versions = {result.version_id for result, _ in ((trained, first), again, *replays)}
     steps, worst = summary_of_run(settings, trained.run_id)
+    curve = account_curve(settings, EquityQuery(trained.run_id, plot=True))
     contest = (first, *(row for _, row in rules))
     return DemoResult(
         window=str(spec.evaluation.window),
@@ -85,6 +89,7 @@ def demo(settings: Settings, request: DemoRequest, *, caller: Caller = NOBODY) -
         same_bytes=one == other and len(versions) == 1,
         recorded_steps=steps,
         deepest_drawdown=worst,
+        curve=curve,
     )
 
 
@@ -96,20 +101,13 @@ def _timed(label: str, run: Callable[[], RunResult]) -> tuple[RunResult, JudgedR
 
 def _verdict(contest: Sequence[JudgedRun]) -> str:
     """What the table says about the agent, in words."""
-    sharpe = contest[0].metrics["sharpe"]
-    best = max(contest[1:], key=lambda run: float(run.metrics["sharpe"]))
+    sharpe, others = contest[0].metrics["sharpe"], [run for run in contest[1:] if run.metrics["sharpe"] is not None]
+    if sharpe is None or not others:
+        return "PPO or every rule has no Sharpe ratio, so nothing is compared: an account that never moves has none."
+    best = max(others, key=lambda run: float(run.metrics["sharpe"]))
     against = f"{best.label} (Sharpe {sharpe:.2f} against {best.metrics['sharpe']:.2f})"
     if sharpe <= best.metrics["sharpe"]:
         verdict = f"PPO does not beat {against}: no edge shown."
     else:
         verdict = f"PPO is ahead of {against} on one seed and one window, which is no evidence of an edge."
     return f"{verdict} The stocks are survivors: every long portfolio of them looks good."
-
-
-def _baseline(spec: RLExperimentSpec, policy: str) -> RLExperimentSpec:
-    """The same experiment with a classical rule in place of the agent."""
-    data = spec.as_data()
-    action = data["action"] if policy == "random" else _ORDERS
-    agent = {"class": "policy", "kwargs": {"policy": {"class": policy}}}
-    name = f"{spec.name}: {policy}"
-    return RLExperimentSpec.from_data({**data, "name": name, "slug": "", "agent": agent, "action": action})

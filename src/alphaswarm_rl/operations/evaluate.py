@@ -10,14 +10,17 @@ from pydantic import TypeAdapter, ValidationError
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.operations.baselines import JudgedBaseline, judge_baselines
 from alphaswarm_rl.operations.data import Data
-from alphaswarm_rl.operations.events import NOBODY, Caller
+from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
+from alphaswarm_rl.operations.judged_curves import judged_evaluation
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_both
 from alphaswarm_rl.operations.references import names_a_run
 from alphaswarm_rl.runtime.result import RunResult as RunResult
 from alphaswarm_rl.settings import Settings
-from alphaswarm_rl.spec import load_spec
+from alphaswarm_rl.spec import RLExperimentSpec, load_spec
 from alphaswarm_rl.spec.sections import IsoDate
 
 _DATE = TypeAdapter(IsoDate)
@@ -52,10 +55,12 @@ class EvaluateRequest(Judging):
     Attributes:
         target: A run, a YAML file or the name of a preset.
         model_id: A model of the registry.
+        baselines: Whether classical rules are judged in the same way, beside a run's policy or a spec's.
     """
 
     target: str | None = None
     model_id: int | None = None
+    baselines: bool = False
 
 
 class ReplayRequest(Judging):
@@ -91,9 +96,26 @@ class ModelEvaluation(RunResult):
         return {**super().summary, **{name: getattr(self, name) for name in own}}
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluationBesideBaselines(RunResult):
+    """The run that judged a policy, and the rules that were judged beside it.
+
+    Attributes:
+        baselines: The rules.
+    """
+
+    baselines: tuple[JudgedBaseline, ...]
+
+
 @operation("evaluate", changes=True)
-def evaluate(settings: Settings, request: EvaluateRequest, *, caller: Caller = NOBODY) -> RunResult | ModelEvaluation:
+def evaluate(
+    settings: Settings, request: EvaluateRequest, *, caller: Caller = NOBODY
+) -> RunResult | ModelEvaluation | EvaluationBesideBaselines:
     """Judges a run's policy, a spec's or a model's on the evaluation window."""
+    if request.model_id is not None and request.baselines:
+        raise OptionError(
+            "options --model-id and --baselines", "baselines are judged beside a run or a spec", "Leave one out."
+        )
     if request.model_id is not None and request.target is None:
         return _evaluate_model(settings, request.model_id, request, caller)
     if request.target is None or request.model_id is not None:
@@ -112,7 +134,10 @@ def evaluate(settings: Settings, request: EvaluateRequest, *, caller: Caller = N
     else:
         runtime = RLRuntime(spec, settings, overrides=overrides.sources)
     arguments = overrides.arguments
-    return runtime.evaluate(checkpoint=request.checkpoint, window=window, strict=request.strict, **arguments)
+    result = runtime.evaluate(checkpoint=request.checkpoint, window=window, strict=request.strict, **arguments)
+    if not request.baselines or result.status != "completed":
+        return result
+    return _beside_baselines(settings, runtime.spec, result, caller)
 
 
 @operation("replay", changes=True)
@@ -124,6 +149,16 @@ def replay(settings: Settings, request: ReplayRequest, *, caller: Caller = NOBOD
 
     runtime = RLRuntime.from_run(request.run, settings, overrides=overrides.sources, verb="replay")
     return runtime.replay(window, checkpoint=request.checkpoint, strict=request.strict, **overrides.arguments)
+
+
+def _beside_baselines(
+    settings: Settings, spec: RLExperimentSpec, result: RunResult, caller: Caller
+) -> EvaluationBesideBaselines:
+    with Ledger.open(settings) as ledger:
+        run = ledger.run(result.run_id)
+        judged = run, judged_evaluation(ledger, run)
+    found = judge_baselines(settings, spec, judged, lambda text: caller.listen(Progress(text)))
+    return EvaluationBesideBaselines(**vars(result), baselines=found)
 
 
 def _evaluate_model(settings: Settings, model_id: int, judging: Judging, caller: Caller) -> ModelEvaluation:

@@ -177,12 +177,13 @@ def verify_tables(settings: Settings, request: NamedRuns) -> Verification:
 
 @operation("lake.export", changes=True)
 def export_steps(settings: Settings, request: ExportSteps) -> ExportedSteps:
-    """Writes a run's recorded steps as four plain Parquet files."""
+    """Writes a run's recorded steps as six plain Parquet files."""
     with _open(settings) as (lake, ledger):
-        run_id = ledger.run(request.run).id
+        run = ledger.run(request.run)
+        run_id = run.id
         if not any(has_rows(lake, kind, run_id) for kind in KINDS):
             raise RunError(f"run {run_id}", "the tables have no steps of it", f"See: rl runs trajectories {run_id}.")
-        rows = export_run(lake, run_id, request.folder)
+        rows = export_run(lake, run_id, request.folder, run.recording)
     return ExportedSteps(run_id, request.folder, {str(kind): count for kind, count in rows.items()})
 
 

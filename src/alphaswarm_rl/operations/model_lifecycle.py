@@ -87,6 +87,49 @@ class ValidateModel(NamedModel):
     dry_run: bool = False
 
 
+class JudgeModel(NamedModel):
+    """A model that is judged on its validation window.
+
+    Attributes:
+        model: The model's id.
+        against: The model that is judged beside it; else the one in production of the same scope.
+        strict: Whether components that changed since a version was stored are refused.
+    """
+
+    against: int | None = None
+    strict: bool = False
+
+
+class JudgedModel(Data):
+    """A model's new score, and the run that found it."""
+
+    model_id: int
+    run_id: str
+    mean_reward: float | None
+    lower_bound: float | None
+    episodes: int
+    judgement_key: str | None
+    validated: bool
+
+
+class JudgedModels(Data):
+    """Models that were judged on the same dates.
+
+    Attributes:
+        start: First date of the window: of the first model's validation window what neither was trained on.
+        end: First date after it.
+        models: Their scores; fewer than two where there is no other model, or a run was halted.
+        differences: In which respects they were not judged alike all the same; none where they were.
+        better: The model with the higher score, where they were judged alike.
+    """
+
+    start: str | None
+    end: str | None
+    models: tuple[JudgedModel, ...]
+    differences: tuple[str, ...]
+    better: int | None
+
+
 class PromoteModel(NamedModel):
     """A model's new place.
 
@@ -96,12 +139,14 @@ class PromoteModel(NamedModel):
         to: Its new place.
         alias: A further alias for it.
         who: Who wants it; the user of this system where nobody is named.
+        even_if_worse: Whether a score below that of the present production model is accepted.
     """
 
     reason: str
     to: Status = "production"
     alias: str | None = None
     who: str | None = None
+    even_if_worse: bool = False
 
 
 class RollBack(Data):
@@ -206,16 +251,47 @@ def validate_model(settings: Settings, request: ValidateModel) -> ValidationRow:
     return row
 
 
+@operation("models.judge", changes=True)
+def judge_model(settings: Settings, request: JudgeModel) -> JudgedModels:
+    """Judges a model and the one in production alike, on the model's validation window.
+
+    Bars that either was trained on are left out. The scores are added to both models, and their gates run again.
+    """
+    from alphaswarm_rl.runtime.model_judging import judge_models
+
+    found = judge_models(request.model, settings, against=request.against, strict=request.strict)
+    with _registry(settings) as registry:
+        judged = tuple(
+            JudgedModel(
+                row.model_id,
+                row.run_id or "",
+                row.mean_reward,
+                row.lower_bound,
+                row.episodes,
+                row.judgement_key,
+                registry.has_passed(row.model_id),
+            )
+            for row in found.evaluations
+        )
+    return JudgedModels(found.window.start, found.window.end, judged, found.differences, found.better)
+
+
 @operation("models.promote", changes=True)
 def promote_model(settings: Settings, request: PromoteModel) -> PromotionRow:
     """Puts a model into production, or elsewhere.
 
-    Production needs a newest validation that passed and a file that is the registered one. The production model of the
-    same scope goes back to staging, and champion names the new one.
+    Production needs a newest validation that passed and a file that is the registered one; where there are dates also a
+    score on a validation window, not below that of the production model where both were judged alike. The production
+    model of the same scope goes back to staging, and champion names the new one.
     """
     with _registry(settings) as registry:
         return registry.promote(
-            request.model, to=request.to, who=_who(request.who), why=request.reason, alias=request.alias
+            request.model,
+            to=request.to,
+            who=_who(request.who),
+            why=request.reason,
+            alias=request.alias,
+            even_if_worse=request.even_if_worse,
         )
 
 

@@ -150,11 +150,10 @@ def best_model(settings: Settings, request: FindBest) -> RegisteredModel:
         scope = None if request.scope is None else registry.scope(request.scope)
         found = registry.best(scope, env_id=request.env_id, algorithm=request.algorithm, tag=request.tag)
         if found is None:
-            raise ModelError(
-                "the best model",
-                "no such model has passed its newest validation",
-                "See: rl models list. Judge one: rl models validate ID.",
+            why, remedy = registry.why_none_is_best(
+                scope, env_id=request.env_id, algorithm=request.algorithm, tag=request.tag
             )
+            raise ModelError("the best model", why, remedy)
         return RegisteredModel.of(found, registry.aliases(found.id))
 
 

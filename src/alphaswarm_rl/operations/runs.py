@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonObject
@@ -39,6 +39,10 @@ class ListRuns(Data):
         slug: Only runs of that spec.
         limit: At most that many.
         removed: Whether removed runs are listed too.
+        where: Conditions on columns, such as `sharpe > 1 and agent = ppo`; all must hold.
+        sort: The column that orders them: the largest and the newest first, text from A to Z; a leading `-` turns it
+            round. Runs without a value are last. None: the newest first.
+        columns: The columns that are given of each; none: all of them.
     """
 
     status: RunStatus | None = None
@@ -46,12 +50,25 @@ class ListRuns(Data):
     slug: str | None = None
     limit: Count = 20
     removed: bool = False
+    where: tuple[str, ...] = ()
+    sort: str | None = None
+    columns: tuple[str, ...] = ()
+
+
+class ListedRun(RunRow, Data):
+    """A run, and what its agent is called: one that runs a policy has the policy's name."""
+
+    agent: str | None
 
 
 class RunList(Data, only="runs"):
-    """Runs, the newest first."""
+    """Runs, in the order that was asked for.
 
-    runs: tuple[RunRow, ...]
+    Attributes:
+        runs: The runs; of each the columns that were asked for, where some were.
+    """
+
+    runs: tuple[ListedRun, ...] | tuple[dict[str, Any], ...]
 
 
 class SpecOfRun(Data):
@@ -117,11 +134,22 @@ class ExportedRun(Data):
 
 @operation("runs.list")
 def list_runs(settings: Settings, request: ListRuns) -> RunList:
-    """Runs, the newest first."""
+    """Runs that meet conditions, the newest first unless another order is asked for."""
     finish_removals(settings)
     with Ledger.open(settings) as ledger:
-        rows = ledger.runs(request.status, request.target, request.slug, request.limit, include_removed=request.removed)
-    return RunList(tuple(rows))
+        found = ledger.listed_runs(
+            request.columns or ("agent",),
+            where=request.where,
+            sort=request.sort,
+            status=request.status,
+            target=request.target,
+            slug=request.slug,
+            limit=request.limit,
+            include_removed=request.removed,
+        )
+    if request.columns:
+        return RunList(tuple(shown for _, shown in found))
+    return RunList(tuple(ListedRun(**vars(row), agent=cast("str | None", shown["agent"])) for row, shown in found))
 
 
 @operation("runs.show")

@@ -1,4 +1,4 @@
-"""Questions in SQL about the recorded steps of all runs."""
+"""Questions in SQL about recorded steps, the ledger and the model registry."""
 
 from __future__ import annotations
 

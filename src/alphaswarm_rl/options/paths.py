@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from alphaswarm_rl.core.errors import OptionError, UnknownComponent
 from alphaswarm_rl.core.hashing import canonical_fields
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
+from alphaswarm_rl.core.wording import agent_name
 from alphaswarm_rl.options.sources import Given
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def _write_algorithm(data: JsonObject, given: Given) -> Written:
 
     try:
         cls, kwargs = catalogue.expand("agent", given.value, {})
+        named = catalogue.named("agent", given.value)
     except UnknownComponent as error:
         raise OptionError(
             f"option {given.option.key} ({given.source})", f"{error.what}: {error.why}", error.remedy
@@ -95,6 +97,8 @@ def _write_algorithm(data: JsonObject, given: Given) -> Written:
     notices: tuple[str, ...] = ()
     if old is not None and old["class"] == cls.rl_alias:
         kept = old["kwargs"]
+        if named is not cls and agent_name(old) == named.rl_alias:
+            kwargs = {}  # the policy that it runs already, with its parameters
     elif old is not None:
         chosen = _chosen(catalogue.get("agent", old["class"]), old["kwargs"])
         # The same words are the same meaning: n_steps of PPO and of DQN are two things.
@@ -102,9 +106,10 @@ def _write_algorithm(data: JsonObject, given: Given) -> Written:
         kept = {name: value for name, value in chosen.items() if name in ours and ours[name] == theirs[name]}
         left = [f"{name}={value}" for name, value in chosen.items() if name not in kept]
         if left:
-            notices = (f"agent {old['class']} -> {cls.rl_alias}: left behind {', '.join(left)}",)
+            notices = (f"agent {agent_name(old)} -> {named.rl_alias}: left behind {', '.join(left)}",)
     data["agent"] = {"class": cls.rl_alias, "kwargs": {**kept, **kwargs}}
-    return Written("agent.class", given.source, notices)
+    path = "agent.class" if named is cls else f"agent.kwargs.{named.rl_kind}.class"
+    return Written(path, given.source, notices)
 
 
 def _descriptions(cls: type[RLComponent]) -> dict[str, str]:

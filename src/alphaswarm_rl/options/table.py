@@ -56,9 +56,14 @@ _RUNS_STORED_VERSION = ("resume", "replay")
 _RUNS = (*_RUNS_SPEC, *_RUNS_STORED_VERSION)
 _TRAINS = ("train", "tune", "resume")
 #: Commands that read or write the tables of recorded steps.
-_STEPS = ("lake", "sql", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories", "runs.rm", "runs.gc")
+_STEPS = (
+    *("lake", "sql", "compare", "runs.equity", "runs.rewards", "runs.actions", "runs.trajectories"),
+    *("runs.positions", "runs.fills", "runs.holdings", "runs.rm", "runs.gc"),
+)
 #: Commands that load a policy without running a spec.
-_LOADS = ("infer", "models.add", "models.load")
+_LOADS = ("infer", "models.add", "models.load", "models.judge")
+#: Commands that put a model through its gates without training or being one of the runs above.
+_GATES = ("models.validate", "models.judge")
 #: Options that every command takes besides its own.
 EVERY = "every"
 
@@ -141,7 +146,8 @@ _SPEC_OPTIONS = (
     _spec("Feature", "embedDim", "--embed-dim", "agent.kwargs.embed_dim", 64, INTEGER,
           "Width of the features.", "RL_FEAT_EMBED_DIM", "RL_FEATURE_EMBED_DIM"),
     _spec("Agent", "algorithm", "--algorithm", "agent.class", "ppo", TEXT,
-          "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac, td3 and others.", "RL_AGENT_ALGORITHM"),
+          "Agent, by its alias in the catalogue: ppo, a2c, dqn, sac and others, or a policy's such as equal_weight.",
+          "RL_AGENT_ALGORITHM"),
     _spec("Agent", "policyType", "--policy-type", "agent.kwargs.policy_type", "MlpPolicy", _POLICY,
           "Kind of policy network.", "RL_AGENT_POLICY_TYPE", "RL_AGENT_POLICY"),
     _spec("Agent", "netArch", "--net-arch", "agent.kwargs.net_arch", (64, 64), INTEGERS,
@@ -153,6 +159,10 @@ _SPEC_OPTIONS = (
     _spec("Train", "batchSize", "--batch-size", "agent.kwargs.batch_size", 64, INTEGER,
           "Transitions per gradient step.", "RL_TRAIN_BATCH_SIZE"),
     _spec("Train", "gamma", "--gamma", "agent.kwargs.gamma", 0.99, NUMBER, "Discount factor.", "RL_TRAIN_GAMMA"),
+    _spec("Train", "logInterval", "--log-interval", "training.log_interval", 10, INTEGER,
+          "Rollouts between two points of the training's curve (off-policy: 1,000 transitions each)."),
+    _spec("Train", "evalDuringTraining", "--eval-during-training", "training.eval_during_training", False, BOOLEAN,
+          "Whether the best model is sought by evaluations while training."),
     _spec("Eval", "episodes", "--episodes", "evaluation.episodes", 10, INTEGER,
           "Episodes of one evaluation.", "RL_EVAL_EPISODES", also=("replay",)),
     _spec("Eval", "deterministic", "--deterministic", "evaluation.deterministic", True, BOOLEAN,
@@ -179,9 +189,10 @@ _SETTINGS_OPTIONS = (
     _setting("Store", "deliverySeconds", "--delivery-seconds", "store.delivery_seconds"),
     _setting("Registry", "enable", "--registry", "registry.enable"),
     _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB",
-             verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc")),
-    _setting("Registry", "minReward", "--min-reward", "registry.min_reward", verbs=(*_RUNS, "models.validate")),
-    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", verbs=(*_RUNS, "models.validate")),
+             verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc", "sql")),
+    _setting("Registry", "minReward", "--min-reward", "registry.min_reward", verbs=(*_RUNS, *_GATES)),
+    _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", verbs=(*_RUNS, *_GATES)),
+    _setting("Registry", "judgeCheckpoints", "--judge-checkpoints", "registry.judge_checkpoints", verbs=_TRAINS),
     _setting("Registry", "keepTopN", "--keep-top-n", "registry.keep_top_n", verbs=("models.prune",)),
     _setting("Registry", "maxAge", "--max-age", "registry.max_age", verbs=("models.prune",)),
     _setting("Metrics", "enable", "--metrics", "metrics.enable"),
@@ -210,9 +221,16 @@ _SETTINGS_OPTIONS = (
     _setting("Logs", "endpoint", "--logs-endpoint", "logs.endpoint", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"),
     _setting("Logs", "exporter", "--logs-exporter", "logs.exporter", "OTEL_LOGS_EXPORTER"),
     _setting("Logs", "level", "--log-level", "logs.level", verbs=(*_RUNS, EVERY)),
-    _setting("Gates", "profile", "--gates-profile", "gates.profile", verbs=(*_RUNS, "models.validate")),
-    _setting("Gates", "maxDispersion", "--max-dispersion", "gates.max_dispersion", verbs=(*_RUNS, "models.validate")),
-    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, "models.add", "models.load")),
+    _setting("Gates", "profile", "--gates-profile", "gates.profile", verbs=(*_RUNS, *_GATES)),
+    _setting("Gates", "maxDispersion", "--max-dispersion", "gates.max_dispersion", verbs=(*_RUNS, *_GATES)),
+    _setting("Gates", "minBars", "--min-bars", "gates.min_bars", verbs=(*_RUNS, *_GATES)),
+    _setting("Gates", "measure", "--gates-measure", "gates.measure", verbs=(*_RUNS, *_GATES)),
+    _setting("Gates", "minMeasure", "--min-measure", "gates.min_measure", verbs=(*_RUNS, *_GATES)),
+    _setting("Gates", "maxDrawdown", "--max-drawdown", "gates.max_drawdown", verbs=(*_RUNS, *_GATES)),
+    _setting("Gates", "maxShortfall", "--max-shortfall", "gates.max_shortfall", verbs=(*_RUNS, *_GATES)),
+    _setting("Gates", "maxProfitShare", "--max-profit-share", "gates.max_profit_share",
+             verbs=(*_RUNS, *_GATES)),
+    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, *_LOADS[1:], "compare")),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
              "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",
@@ -223,6 +241,10 @@ _SETTINGS_OPTIONS = (
              "ALPHASWARM_RL_ACTION_LOG_TABLE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "rewardDecompTable", "--reward-decomp-table", "trajectory.reward_decomp_table",
              "ALPHASWARM_RL_REWARD_DECOMP_TABLE", verbs=(*_RUNS, *_STEPS)),
+    _setting("Trajectory", "positionsTable", "--positions-table", "trajectory.positions_table",
+             "ALPHASWARM_RL_POSITIONS_TABLE", verbs=(*_RUNS, *_STEPS)),
+    _setting("Trajectory", "fillsTable", "--fills-table", "trajectory.fills_table",
+             "ALPHASWARM_RL_FILLS_TABLE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "persist", "--persist-trajectories", "trajectory.persist",
              "ALPHASWARM_RL_PERSIST_TRAJECTORIES"),
     _setting("Trajectory", "flushRows", "--trajectory-flush-rows", "trajectory.flush_rows",
@@ -232,6 +254,8 @@ _SETTINGS_OPTIONS = (
     _setting("Record", "train", "--record-train", "record.train"),
     _setting("Record", "maxRows", "--record-max-rows", "record.max_rows"),
     _setting("Record", "observations", "--record-observations", "record.observations"),
+    # A resumed run goes on as it began.
+    _setting("Record", "positions", "--record-positions", "record.positions", verbs=(*_RUNS_SPEC, "replay")),
     _setting("Record", "memoryMb", "--record-memory-mb", "record.memory_mb"),
     _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse", verbs=(*_RUNS, *_STEPS)),

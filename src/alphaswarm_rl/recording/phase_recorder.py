@@ -18,7 +18,7 @@ import numpy as np
 from alphaswarm_rl.core.contracts import OpenStore
 from alphaswarm_rl.core.types import Array, Batch, JsonMapping, JsonObject
 from alphaswarm_rl.recording.numbering import Numbering
-from alphaswarm_rl.recording.rows import RowKey, tables_of
+from alphaswarm_rl.recording.rows import RowKey, TradesPlan, tables_of
 from alphaswarm_rl.recording.steps import StepBlock, observation_hashes, on_host
 
 #: Blocks that wait for the writer; with the one being filled and the one being written they share the memory.
@@ -111,6 +111,7 @@ class PhasePlan:
         timesteps: Transitions of the run that rows are stored under; None counts the steps of this phase.
         episode_limit: Episodes with this number or a higher one are not recorded; None: all are.
         holds: Whether steps are written only once they are released.
+        trades: How trades are recorded; None where the environment logs none.
     """
 
     key: RowKey
@@ -121,6 +122,7 @@ class PhasePlan:
     timesteps: int | None = None
     episode_limit: int | None = None
     holds: bool = False
+    trades: TradesPlan | None = None
 
 
 class PhaseRecorder:
@@ -243,14 +245,14 @@ class PhaseRecorder:
         numbers = self._numbering.take(np.ascontiguousarray(block.terminated.batched() | block.truncated.batched()))
         if plan.episode_limit is not None:
             np.logical_and(numbers.kept, numbers.episodes < plan.episode_limit, out=numbers.kept)
-        rows = tables_of(block, plan.key, numbers, observations=plan.observations)
+        rows = tables_of(block, plan.key, numbers, observations=plan.observations, trades=plan.trades)
         end = (block.first + len(block)) * plan.num_envs
         self._store.write(plan.key.phase, rows, end if plan.timesteps is None else plan.timesteps)
 
 
-def block_size(num_envs: int, observation_bytes: int, *, flush_rows: int, memory_mb: int) -> int:
+def block_size(num_envs: int, observation_bytes: int, *, flush_rows: int, memory_mb: int, trade_bytes: int = 0) -> int:
     """Steps of the batch in one block: as many as requested, or as many as the memory allows."""
-    per_step = num_envs * (2 * observation_bytes + 1024)
+    per_step = num_envs * (2 * observation_bytes + trade_bytes + 1024)
     return max(1, min(flush_rows, memory_mb * 1_000_000 // _BLOCKS // per_step))
 
 

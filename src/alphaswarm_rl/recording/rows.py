@@ -1,11 +1,12 @@
-"""From blocks of steps to rows of the four tables.
+"""From blocks of steps to rows of the six tables.
 
 A block holds S steps of n environments; its n * S rows stand environment after environment (row = env * S + step). Each
 row has an episode and a step in it, and only the kept ones are written (`numbering.RowNumbers`).
 
 Environments come in two kinds. Those that trade report their account and the terms of their reward as arrays
-(`StepBlock.account`, `StepBlock.reward_terms`): one value per row. All others may report anything in their infos, as a
-dict per row: a portfolio value and reward terms go to the tables for them, the rest becomes the JSON text `info`.
+(`StepBlock.account`, `StepBlock.reward_terms`): one value per row; where they log trades (`StepBlock.trades`),
+positions and fills are made of that, in `trade_rows`. All others may report anything in their infos, as a dict per row:
+a portfolio value and reward terms go to the tables for them, the rest becomes the JSON text `info`.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ import pyarrow as pa
 from alphaswarm_rl.core.types import Array, JsonMapping, JsonObject
 from alphaswarm_rl.lake.run_ends import repeated
 from alphaswarm_rl.lake.tables import Kind, write_schema
+from alphaswarm_rl.market.trades import TradeTables
 from alphaswarm_rl.recording.numbering import RowNumbers
 from alphaswarm_rl.recording.steps import Column, StepBlock, as_numpy, flat
+from alphaswarm_rl.recording.trade_rows import TradedRows
 
 #: Columns of a table by name, one value per row; None where the whole column is null.
 Columns: TypeAlias = "dict[str, Array | pa.Array | None]"
 
 _EQUITY_COLUMNS = ("portfolio_value", "drawdown", "cash")
+_TRADED_COLUMNS = ("cost", "carry", "turnover")
 #: Keys of infos that have columns of their own, and keys that say nothing about the step.
 _IN_COLUMNS = (*_EQUITY_COLUMNS, "reward_terms")
 _NOT_INFO = ("final_obs", "final_info", "final_infos", "env_infos", "episode")
@@ -45,14 +49,25 @@ class RowKey:
     phase: str
 
 
-def tables_of(block: StepBlock, key: RowKey, numbers: RowNumbers, *, observations: bool) -> dict[str, pa.Table]:
-    """The kept rows of the four tables; a table without rows is left out.
+@dataclass(frozen=True)
+class TradesPlan:
+    """How the trades of a phase are recorded: what turns logs into money, and whether positions and fills are."""
+
+    tables: TradeTables
+    positions: bool
+
+
+def tables_of(
+    block: StepBlock, key: RowKey, numbers: RowNumbers, *, observations: bool, trades: TradesPlan | None = None
+) -> dict[str, pa.Table]:
+    """The kept rows of the six tables; a table without rows is left out.
 
     Args:
         block: The steps.
         key: What all rows begin with.
         numbers: Episode and step of each row, and which are kept.
         observations: Whether whole observations are written.
+        trades: How logged trades are recorded; None where none are logged.
     """
     rows = _KeptRows(block, numbers)
     if not len(rows.indices):
@@ -65,12 +80,16 @@ def tables_of(block: StepBlock, key: RowKey, numbers: RowNumbers, *, observation
         "ts": _in_microseconds(rows.account("timestamp")),
     }
     actions = rows.select(np.ascontiguousarray(block.actions.flat(), np.float64))
+    traded = None if trades is None else _traded(rows, trades.tables)
     tables: dict[Kind, Columns | None] = {
         "trajectories": _trajectories(rows, common, actions, infos, observations=observations),
         "action_logs": _action_logs(common, actions),
-        "equity_curves": _equity_curves(rows, common, infos),
+        "equity_curves": _equity_curves(rows, common, infos, traded),
         "reward_decomposition": _reward_terms(rows, common, infos),
     }
+    if trades is not None and traded is not None and trades.positions:
+        tables["positions"] = _positions(common, traded)
+        tables["fills"] = _fills(common, traded)
     return {kind: _table(kind, key, columns) for kind, columns in tables.items() if columns is not None}
 
 
@@ -139,10 +158,35 @@ def _action_logs(common: Columns, actions: Array) -> Columns | None:
     }
 
 
-def _equity_curves(rows: _KeptRows, common: Columns, infos: Sequence[JsonMapping]) -> Columns | None:
+def _traded(rows: _KeptRows, tables: TradeTables) -> TradedRows | None:
+    """The trades of the kept rows; None unless they were logged at every step."""
+    if not rows.block.trades:
+        return None
+    log = {name: rows.column(column) for name, column in rows.block.trades.items()}
+    cash, value, carry = (rows.account(name) for name in ("cash", "portfolio_value", "carry"))
+    return TradedRows(tables, log, cash, value, carry)  # type: ignore[arg-type]  # logged at every step
+
+
+def _positions(common: Columns, traded: TradedRows) -> Columns:
+    """A row for cash and one for each asset of every step."""
+    each = 1 + len(traded.tables.names.assets)
+    return {**_each(common, lambda column: repeated(_array(column), each)), **traded.positions()}
+
+
+def _fills(common: Columns, traded: TradedRows) -> Columns | None:
+    """A row for each fill; None where nothing was traded."""
+    of_row, columns = traded.fills()
+    return {**_each(common, lambda column: column[of_row]), **columns} if len(of_row) else None
+
+
+def _equity_curves(
+    rows: _KeptRows, common: Columns, infos: Sequence[JsonMapping], traded: TradedRows | None
+) -> Columns | None:
     """A row for each step with an account, or with a portfolio value in its info."""
     if rows.block.account:
-        return {**common, **{name: rows.account(name) for name in _EQUITY_COLUMNS}}
+        names = _EQUITY_COLUMNS if traded is None else (*_EQUITY_COLUMNS, *_TRADED_COLUMNS)
+        exposures = {} if traded is None else traded.exposures()
+        return {**common, **{name: rows.account(name) for name in names}, **exposures}
     reported = [row for row, info in enumerate(infos) if "portfolio_value" in info]
     if not reported:
         return None

@@ -1,10 +1,10 @@
-"""Recording of one run: its environments are wrapped, and every step that they make becomes rows of the four tables.
+"""Recording of one run: its environments are wrapped, and every step that they make becomes rows of the six tables.
 
 A run has phases (`train`, then any number of evaluations), and each has a `PhaseRecorder` with a numbering of its
 episodes. A step of n environments is one entry of each column of a block; a block is S such steps, arrays (n, S, ...).
 Full blocks go to the one writer thread of the run, which makes rows of them and hands these to the trajectory store:
 
-    env.step -> RecordedEnv -> PhaseRecorder: block (n, S, ...) -> Writer -> rows of four tables -> store: segments
+    env.step -> RecordedEnv -> PhaseRecorder: block (n, S, ...) -> Writer -> rows of six tables -> store: segments
 
 Training steps are held back until the learner has learnt from them (`release`); those that it drops, because a halt cut
 its rollout short, are forgotten (`abandon`). At a checkpoint everything released is on disk, so that a run which is
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from typing import TYPE_CHECKING, Self
+from dataclasses import fields
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import numpy as np
 from gymnasium import spaces
@@ -25,10 +26,11 @@ from alphaswarm_rl.core.contracts import AnyVectorEnv, OpenStore, StoreRequest
 from alphaswarm_rl.core.types import AnySpace, Batch, JsonObject
 from alphaswarm_rl.envs.base import WatchedEnv
 from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.market.trades import TradedNames, TradeTables
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.numbering import ALL, Numbering, Sampling
 from alphaswarm_rl.recording.phase_recorder import PhasePlan, PhaseRecorder, Writer, block_size
-from alphaswarm_rl.recording.rows import RowKey
+from alphaswarm_rl.recording.rows import RowKey, TradesPlan
 from alphaswarm_rl.recording.table_refs import refs_writer, refuse_removed
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -38,6 +40,23 @@ if TYPE_CHECKING:
     from alphaswarm_rl.recording.device_tracker import DeviceTracker
 
 _log = logging.getLogger(__name__)
+
+#: What the run's row says its numbers are about.
+_NAMES = tuple(field.name for field in fields(TradedNames))
+#: Memory that the log of one asset's trades in one step takes, and what is made of it.
+_LOGGED_BYTES = 256
+
+
+@runtime_checkable
+class LogsTrades(Protocol):
+    """An environment on the decision step: it can say what its steps trade."""
+
+    @property
+    def traded_names(self) -> TradedNames:
+        """What its numbers are about."""
+
+    def log_trades(self) -> TradeTables:
+        """Logs trades from now on."""
 
 
 class RunRecorder:
@@ -59,6 +78,9 @@ class RunRecorder:
         self._training: PhaseRecorder | None = None
         self._phases: list[PhaseRecorder] = []
         self._finished = False
+        # A run that goes on is recorded as it began, so that a phase has positions of all its steps or of none.
+        self._positions = run.recording.get("positions", "none") if run.resumed else settings.record.positions
+        self._names: JsonObject = {name: run.recording[name] for name in _NAMES if name in run.recording}
         self._train_mode = _train_mode(settings, run.device)
         self._sampling = ALL if self._train_mode == "off" else Sampling.of(self._train_mode, settings.record.max_rows)
 
@@ -96,7 +118,9 @@ class RunRecorder:
         numbering = Numbering(
             tracker.numbers, tracker.lengths, stride=1, sampling=self._sampling, vector_steps=vector_steps
         )
-        plan = PhasePlan(*self._plan_of("train", tracker), first_step=vector_steps, holds=True)
+        trades = self._trades_of(tracker, judged=False)
+        key = self._plan_of("train", tracker, trades)
+        plan = PhasePlan(*key, first_step=vector_steps, holds=True, trades=trades)
         self._training = self._open_phase(numbering, plan)
         self._training.resume(observation)
         return RecordedEnv(tracker, self._training)
@@ -118,7 +142,9 @@ class RunRecorder:
         n = env.num_envs
         begun = first_episode + np.arange(n)
         numbering = Numbering(begun, np.zeros(n, np.int64), stride=n, sampling=ALL, vector_steps=0)
-        plan = PhasePlan(*self._plan_of(phase, env), timesteps=timesteps, episode_limit=first_episode + episodes)
+        trades = self._trades_of(env, judged=True)
+        limit = first_episode + episodes
+        plan = PhasePlan(*self._plan_of(phase, env, trades), timesteps=timesteps, episode_limit=limit, trades=trades)
         return RecordedEnv(env, self._open_phase(numbering, plan))
 
     def decided(self, values: Batch, log_probs: Batch) -> None:
@@ -189,6 +215,8 @@ class RunRecorder:
             "sampled_from": self._sampling.first if sampled else None,
             "rate": 0.0 if self._train_mode == "off" else 1 / self._sampling.every if sampled else 1.0,
             "observations": self._settings.record.observations,
+            "positions": self._positions,
+            **self._names,
             "waited_s": round(self._writer.waited, 3) if self._writer is not None else 0.0,
         }
 
@@ -206,7 +234,24 @@ class RunRecorder:
         for phase in self._phases:
             phase.flush()
 
-    def _plan_of(self, phase: str, env: AnyVectorEnv) -> tuple[RowKey, int, int, bool]:
+    def _trades_of(self, env: AnyVectorEnv, *, judged: bool) -> TradesPlan | None:
+        """How the trades of an environment are recorded; None for those that are not on the decision step."""
+        inner = env.unwrapped
+        if not isinstance(inner, LogsTrades):
+            return None
+        self._keep_names(inner.traded_names)
+        if not judged and self._positions != "all":
+            return None
+        return TradesPlan(inner.log_trades(), positions=self._positions != "none")
+
+    def _keep_names(self, names: TradedNames) -> None:
+        """Brings into the run's row what the numbers of its steps are about."""
+        found = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(names).items()}
+        if found != self._names:
+            self._names = found
+            self._ledger.update_run(self._run.id, recording=self.report())
+
+    def _plan_of(self, phase: str, env: AnyVectorEnv, trades: TradesPlan | None) -> tuple[RowKey, int, int, bool]:
         """The key, the environments, the steps of a block, and whether observations are written."""
         record = self._settings.record
         block_steps = block_size(
@@ -214,6 +259,7 @@ class RunRecorder:
             _observation_bytes(env.single_observation_space),
             flush_rows=self._settings.trajectory.flush_rows,
             memory_mb=record.memory_mb,
+            trade_bytes=0 if trades is None else _LOGGED_BYTES * len(trades.tables.names.assets),
         )
         key = RowKey(self._run.id, self._run.spec_hash, phase)
         return key, env.num_envs, block_steps, record.observations

@@ -16,6 +16,8 @@ from alphaswarm_rl.lake.hashing64 import row_hashes, write_row_hashes
 
 #: What trading environments report of every step.
 _ACCOUNT = ("timestamp", "portfolio_value", "drawdown", "cash")
+#: What is kept beside it where trades are logged.
+_TRADING_ACCOUNT = ("cost", "carry", "turnover")
 
 
 class Column:
@@ -98,6 +100,7 @@ class StepBlock:
         infos: The infos of each step; of trading environments only where they are kept as they are.
         account: What trading environments report of each step, by its name.
         reward_terms: The terms of their rewards, by their names.
+        trades: What each step traded, by the names of a `TradeLog`, where that is logged.
     """
 
     def __init__(self, first: int, capacity: int) -> None:
@@ -115,6 +118,7 @@ class StepBlock:
         self.infos: list[JsonMapping] = []
         self.account: dict[str, Column] = {}
         self.reward_terms: dict[str, Column] = {}
+        self.trades: dict[str, Column] = {}
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -130,6 +134,11 @@ class StepBlock:
                 self._column(self.account, name).append(infos[name])
         for name, term in infos.get("reward_terms", {}).items():
             self._column(self.reward_terms, name).append(term)
+        if "trades" in infos:
+            for name in _TRADING_ACCOUNT:
+                self._column(self.account, name).append(infos[name])
+            for name, array in infos["trades"].items():
+                self._column(self.trades, name).append(array)
         if keep:
             self.infos.append(infos)
 

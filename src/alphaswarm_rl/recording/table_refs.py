@@ -41,7 +41,8 @@ def _ref(segment: Segment) -> JsonObject:
         extent: JsonObject = {
             "initial_value": facts.initial_value,
             "final_value": facts.final_value,
-            "max_drawdown": facts.max_drawdown,
+            # Rows and files have distances below the peak, the ledger has falls: 0 or less.
+            "max_drawdown": None if facts.max_drawdown is None else 0.0 - facts.max_drawdown,
         }
     else:
         extent = {"first_step": facts.first_step, "last_step": facts.last_step}

@@ -14,10 +14,11 @@ from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.errors import RunError, require
 from alphaswarm_rl.core.files import replace_synced
 from alphaswarm_rl.core.hashing import LARGEST_EXACT_INTEGER
+from alphaswarm_rl.core.judgement import JUDGEMENT
 from alphaswarm_rl.core.run_listener import Evaluation, PolicyEvaluation
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
-from alphaswarm_rl.core.types import Array, JsonObject
+from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder, load_preprocessing, training_windows
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, restoring
@@ -45,6 +46,7 @@ class Arguments:
     window: Window | None = None
     episodes: int | None = None
     deterministic: bool | None = None
+    validation: bool | None = None
 
     def __post_init__(self) -> None:
         episodes = self.episodes
@@ -136,8 +138,9 @@ def _version(ledger: Ledger, spec: RLExperimentSpec, parent: RunRow | None, *, s
 def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCheckpoint | None) -> None:
     spec = run.spec
     training = spec.training if loaded is None else loaded.trained_spec.training
+    phase: EvaluationPhase = "validation" if arguments.validation else "evaluate"
     plan = EvaluationPlan(
-        phase="replay" if run.row.target == "replay" else "evaluate",
+        phase="replay" if run.row.target == "replay" else phase,
         window=arguments.window or spec.evaluation.window,
         episodes=arguments.episodes or spec.evaluation.episodes,
         deterministic=spec.evaluation.deterministic if arguments.deterministic is None else arguments.deterministic,
@@ -156,7 +159,7 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
     if loaded is not None:
         with restoring(loaded.checkpoint.path):
             builder.restore_data(loaded.states)
-    env = evaluation_env(builder, "evaluate", plan.window, episodes=plan.episodes, render=plan.render)
+    env = evaluation_env(builder, phase, plan.window, episodes=plan.episodes, render=plan.render)
     with closing(env), run.open_recorder() as recorder:
         start.report_env(run, env)
         learner = builder.build_learner(env, training=False)
@@ -202,12 +205,14 @@ def evaluation_env(
 
 
 def evaluate_policy(
-    run: Run, builder: Builder, learner: Learner, env: AnyVectorEnv, recorder: RunRecorder, plan: EvaluationPlan
+    run: Run, builder: Builder, learner: Learner, env: AnyVectorEnv, recorder: RunRecorder | None, plan: EvaluationPlan
 ) -> PolicyEvaluation | None:
-    """Plays the planned episodes and records their steps; None when the run was halted meanwhile."""
-    recorded = recorder.record_evaluation(
-        env, plan.phase, episodes=plan.episodes, timesteps=plan.timesteps, first_episode=plan.first_episode
-    )
+    """Plays the planned episodes and records their steps, without a recorder none; None when the run was halted."""
+    recorded = env
+    if recorder is not None:
+        recorded = recorder.record_evaluation(
+            env, plan.phase, episodes=plan.episodes, timesteps=plan.timesteps, first_episode=plan.first_episode
+        )
     started = datetime.now(UTC)
     with span("evaluate", phase=plan.phase):
         evaluation = evaluate_learner(
@@ -222,14 +227,25 @@ def evaluate_policy(
         )
     if evaluation is None:
         return None
+    # An episode that is played again and again is one.
+    played = 1 if len(evaluation.distinct) == 1 else plan.episodes
     return PolicyEvaluation(
-        evaluation, plan.phase, plan.timesteps, builder.seed, plan.deterministic, plan.checkpoint, started
+        evaluation,
+        plan.phase,
+        plan.timesteps,
+        builder.seed,
+        plan.deterministic,
+        plan.checkpoint,
+        started,
+        judgement=builder.judgement(env, plan.window, episodes=played, deterministic=plan.deterministic),
+        in_training=builder.in_training(plan.window, plan.training),
     )
 
 
 def report_evaluation(run: Run, evaluated: PolicyEvaluation) -> None:
     """Stores an evaluation's row, emits its event, and reports it to the listeners."""
     evaluation, metrics = evaluated.evaluation, evaluated.evaluation.metrics
+    judged = {JUDGEMENT: evaluated.judgement.as_dict()}
     run.ledger.add_evaluation(
         run.id,
         phase=evaluated.phase,
@@ -243,11 +259,11 @@ def report_evaluation(run: Run, evaluated: PolicyEvaluation) -> None:
         std_reward=metrics["std_reward"],
         mean_length=metrics["mean_length"],
         **{name: metrics.get(name) for name in PORTFOLIO_COLUMNS},
-        metrics={**metrics, "returns": list(evaluation.returns), "lengths": list(evaluation.lengths)},
+        metrics={**metrics, **judged, "returns": list(evaluation.returns), "lengths": list(evaluation.lengths)},
         started_at=evaluated.started,
         ended_at=datetime.now(UTC),
     )
-    run.emit("eval.step", phase=evaluated.phase, timesteps=evaluated.timesteps, **metrics)
+    run.emit("eval.step", phase=evaluated.phase, timesteps=evaluated.timesteps, **metrics, **judged)
     for listener in run.listeners:
         listener.on_evaluation(evaluated)
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from alphaswarm_rl.core.judgement import JUDGEMENT
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.ledger import Ledger
@@ -94,7 +95,7 @@ def log_sink(event: Event) -> None:
     """Writes an event as a log line: checkpoints, evaluations and the end at info, the rest at debug."""
     level = LEVELS.get(event.stage, logging.DEBUG)
     if _log.isEnabledFor(level):
-        hidden = {"traceback", *(SPREAD if event.payload.get("episodes") == 1 else ())}
+        hidden = {"traceback", JUDGEMENT, *(SPREAD if event.payload.get("episodes") == 1 else ())}
         if event.stage == "done":
             hidden.add("metrics")  # the line of the evaluation has just said them
         details = ", ".join(f"{name} {_short(value)}" for name, value in event.payload.items() if name not in hidden)

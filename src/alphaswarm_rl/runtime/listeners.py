@@ -58,7 +58,7 @@ def _enabled_listeners(run: Run) -> Iterator[RunListener]:
         yield TelemetryListener(
             run,
             settings,
-            attributes={"algorithm": "none" if spec.agent is None else spec.agent.name, "env": env_id_of(spec)},
+            attributes={"algorithm": "none" if spec.agent is None else spec.agent.label, "env": env_id_of(spec)},
             levels={"start": logging.INFO, **events.LEVELS},
             quiet=(events.__name__,),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from alphaswarm_rl.core.claims import StaleClaim, run_folder
 from alphaswarm_rl.core.errors import ModelError, OptionError
@@ -23,6 +24,17 @@ from alphaswarm_rl.settings import Settings
 _log = logging.getLogger(__name__)
 
 _LIVE = ("pending", "running")
+
+
+class EvaluateArguments(TypedDict, total=False):
+    """Arguments of `RLRuntime.evaluate` that an evaluation of a model takes."""
+
+    seed: int | str | None
+    window: Window | None
+    episodes: int | None
+    deterministic: bool | None
+    strict: bool
+    validation: bool
 
 
 def evaluate_model(
@@ -55,27 +67,45 @@ def evaluate_model(
         raise OptionError("the model registry", "it is switched off", "Leave registry.enable as it is: true.")
     with ModelRegistry.open(settings, make=False) as registry:
         row = registry.get(model_id)
-        if row.archived:
-            raise ModelError(
-                f"model {model_id}", f"it is archived: {row.archived_because}", "Judge another: rl models list."
-            )
-        verified_sha256(row.path, row.sha256)
-        before = len(registry.validations(model_id))
-        result = _runtime_of(row, settings, overrides).evaluate(
-            checkpoint=str(row.path),
+        refuse_archived(row)
+        return evaluated_model(
+            registry,
+            row,
+            settings,
+            overrides=overrides,
             seed=seed,
             window=window,
             episodes=episodes,
             deterministic=deterministic,
             strict=strict,
         )
-        validations = registry.validations(model_id)
+
+
+def refuse_archived(row: ModelRow) -> None:
+    """Refuses a model that was put away."""
+    if row.archived:
+        raise ModelError(f"model {row.id}", f"it is archived: {row.archived_because}", "Judge another: rl models list.")
+
+
+def evaluated_model(
+    registry: ModelRegistry,
+    row: ModelRow,
+    settings: Settings,
+    *,
+    overrides: JsonMapping | None = None,
+    **arguments: Unpack[EvaluateArguments],
+) -> tuple[RunResult, ValidationRow | None]:
+    """Evaluates a model of an open registry; see `evaluate_model`."""
+    verified_sha256(row.path, row.sha256)
+    before = len(registry.validations(row.id))
+    result = _runtime_of(row, settings, overrides).evaluate(checkpoint=str(row.path), **arguments)
+    validations = registry.validations(row.id)
     if len(validations) > before:
         return result, validations[-1]
     if result.status == "halted":
         return result, None
     raise ModelError(
-        f"model {model_id}",
+        f"model {row.id}",
         f"the evaluation of run {result.run_id} is not its own: its row says another environment or reward",
         "Register the checkpoint anew: rl models add PATH METRICS.",
     )

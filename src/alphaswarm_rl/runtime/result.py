@@ -88,6 +88,7 @@ class RunResult:
             "judged": self._judged(),
             "judged_on": window_text(self.metrics),
             **{name: self.metrics[name] for name in _METRICS if name in self.metrics and name not in hidden},
+            "undefined": self.metrics.get("undefined"),
             "recording": self.metrics.get("recording"),
             "checkpoint": self.checkpoint,
             "sha256": self.checkpoint_sha256,

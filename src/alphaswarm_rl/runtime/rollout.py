@@ -7,11 +7,12 @@ over-represented and the result does not depend on n.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from alphaswarm_rl.core.account_evidence import AccountEvidence
 from alphaswarm_rl.core.contracts import AnyVectorEnv, HaltToken, Learner
 from alphaswarm_rl.core.run_listener import Checkpoint, Evaluation
 from alphaswarm_rl.core.types import Array, Batch, EvaluationPhase, JsonMapping
@@ -19,11 +20,10 @@ from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.recording.episodes import refuse_not_finite
 from alphaswarm_rl.recording.steps import as_numpy
+from alphaswarm_rl.runtime.account_history import AccountHistory, PlayedAccount, account_evidence
+from alphaswarm_rl.runtime.action_variety import ActionVariety, updates_of
 from alphaswarm_rl.spec.sections import TrainingSpec
-from alphaswarm_rl.statistics.performance import account_measures, episode_measures, mean_measures
-
-#: What account statistics need of every step, by its name in `infos`.
-_ACCOUNT_INFOS = ("portfolio_value", "turnover", "cost")
+from alphaswarm_rl.statistics.performance import episode_measures, mean_measures, undefined_reasons
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def evaluate_learner(
     """
     learner.seed_predictions(seed, env)
     observation, _ = env.reset(seed=seed)  # a seed restarts the numbering of episodes
-    played = _PlayedEpisodes(plan.episodes, env)
+    played, variety = _PlayedEpisodes(plan.episodes, env), ActionVariety(env.single_action_space)
     starts = np.ones(env.num_envs, dtype=bool)
     masks = getattr(env, "action_masks", None)
     memory: object = None
@@ -88,23 +88,29 @@ def evaluate_learner(
         played.begin(starts, observation)
         if plan.render and played.current[0] == 0:
             frames.append(np.asarray(env.render()[0]))  # type: ignore[index]
-        actions, memory = learner.predict(
-            observation, memory, starts, deterministic=plan.deterministic, masks=None if masks is None else masks()
-        )
+        legal = None if masks is None else masks()
+        variety.ask(learner, observation, memory, starts, legal)
+        actions, memory = learner.predict(observation, memory, starts, deterministic=plan.deterministic, masks=legal)
         observation, rewards, terminated, truncated, infos = env.step(actions)
         refuse_not_finite(observation, rewards, step=step)
         step += 1
         starts = terminated | truncated
         played.add(rewards, starts, infos)
+    repeats = tuple(played.repeats())
+    accounts = [played.accounts[episode].measures for episode in sorted(played.accounts)]
     return Evaluation(
         returns=tuple(played.returns.tolist()),
         lengths=tuple(played.lengths.tolist()),
         in_sample=in_sample,
         measures=episode_measures(played.returns, played.lengths),
-        account=mean_measures([played.accounts[episode] for episode in sorted(played.accounts)]),
+        account=mean_measures(accounts),
+        undefined=undefined_reasons(accounts, played.lengths.tolist()) if accounts else {},
+        curves=played.evidence(repeats),
+        updates=updates_of(learner),
+        actions_vary=variety.found,
         dates=dates,
         frames=tuple(frames),
-        repeats=tuple(played.repeats()),
+        repeats=repeats,
     )
 
 
@@ -121,14 +127,15 @@ class _PlayedEpisodes:
         self.unfinished = episodes
         self.returns = np.zeros(episodes)
         self.lengths = np.zeros(episodes, dtype=np.int64)
-        self.accounts: dict[int, Mapping[str, float]] = {}
+        self.accounts: dict[int, PlayedAccount] = {}
         #: The episode that each environment plays.
         self.current = np.arange(n)
         self._running = np.zeros(n)
         self._steps = np.zeros(n, dtype=np.int64)
         self._first_observations: dict[int, bytes] = {}
         plan = getattr(env.unwrapped, "plan", None)
-        self._account_history = _AccountHistory(plan, n) if isinstance(plan, TradingPlan) else None
+        self._plan = plan if isinstance(plan, TradingPlan) else None
+        self._account_history = None if self._plan is None else AccountHistory(self._plan, env)
 
     def begin(self, starts: Array, observation: Batch) -> None:
         """Notes what is shown at the start of an episode."""
@@ -138,7 +145,7 @@ class _PlayedEpisodes:
     def add(self, rewards: Array, ended: Array, infos: JsonMapping) -> None:
         """Takes in one step of all environments."""
         if self._account_history is not None:
-            self._account_history.add(infos)
+            self._account_history.add(infos, ended)
         self._running += rewards
         self._steps += 1
         for index in np.flatnonzero(ended):
@@ -153,6 +160,14 @@ class _PlayedEpisodes:
         self._running[ended] = 0
         self._steps[ended] = 0
 
+    def evidence(self, repeats: Sequence[bool]) -> AccountEvidence | None:
+        """What accounts leave for gates, but for episodes that repeat an earlier one; None where there are none."""
+        if self._plan is None:
+            return None
+        return account_evidence(
+            self._plan, [self.accounts[episode] for episode, repeated in enumerate(repeats) if not repeated]
+        )
+
     def repeats(self) -> Iterator[bool]:
         """For each episode whether it repeats an earlier one."""
         seen: set[tuple[bytes, float, int]] = set()
@@ -160,33 +175,6 @@ class _PlayedEpisodes:
             key = (self._first_observations[episode], total, int(self.lengths[episode]))
             yield key in seen
             seen.add(key)
-
-
-class _AccountHistory:
-    """The steps of trading accounts, from which the performance of each episode is computed.
-
-    Args:
-        plan: What the environment is made of: its initial cash and the periods in a year.
-        num_envs: How many are stepped together.
-    """
-
-    def __init__(self, plan: TradingPlan, num_envs: int) -> None:
-        self._initial_cash = plan.initial_cash
-        self._periods_per_year = plan.panel.periods_per_year
-        self._steps: list[Array] = []
-        self._first_step = np.zeros(num_envs, dtype=np.int64)
-
-    def add(self, infos: JsonMapping) -> None:
-        """Takes in one step of all environments."""
-        self._steps.append(np.stack([infos[name] for name in _ACCOUNT_INFOS]))
-
-    def end_episode(self, index: int) -> dict[str, float]:
-        """The performance of one account in the episode that ends here; its next step begins another."""
-        episode = self._steps[self._first_step[index] :]
-        self._first_step[index] = len(self._steps)
-        values, turnover, cost = np.stack([step[:, index] for step in episode], axis=1)
-        curve = np.concatenate([[self._initial_cash], values])
-        return account_measures(curve, turnover, cost, self._periods_per_year)
 
 
 def _digest(observation: Batch, index: int) -> bytes:

@@ -131,6 +131,7 @@ class RLRuntime:
         episodes: int | None = None,
         deterministic: bool | None = None,
         strict: bool = False,
+        validation: bool = False,
     ) -> RunResult:
         """Evaluates a policy on the evaluation window, in a row of its own.
 
@@ -142,8 +143,10 @@ class RLRuntime:
             episodes: Another number of episodes than the spec's.
             deterministic: Another way to act than the spec's.
             strict: Refuse, instead of warn, when components changed since the version was stored.
+            validation: Whether the window is one of validation: a score there chooses among models, and the episodes
+                are those that a training's own validations play.
         """
-        arguments = Arguments(checkpoint, seed, window, episodes, deterministic)
+        arguments = Arguments(checkpoint, seed, window, episodes, deterministic, validation or None)
         return self._evaluate("evaluate", run, arguments, strict=strict)
 
     def replay(
@@ -165,7 +168,7 @@ class RLRuntime:
         """The recorded steps of a run that this runtime made, as an Arrow table.
 
         Args:
-            kind: `trajectories`, `equity_curves`, `action_logs` or `reward_decomposition`.
+            kind: `trajectories`, `equity_curves`, `action_logs`, `reward_decomposition`, `positions` or `fills`.
             run: The run's id, as in its result.
         """
         if kind not in KINDS:

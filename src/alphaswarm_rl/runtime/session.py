@@ -7,13 +7,12 @@ its update (for off-policy agents, some steps); at a boundary the session logs, 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from alphaswarm_rl.core.claims import StaleClaim
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner, State
@@ -26,7 +25,9 @@ from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoin
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.run_recorder import RunRecorder, records_training
 from alphaswarm_rl.runtime.evaluate import evaluate_policy, evaluation_env, report_evaluation
-from alphaswarm_rl.runtime.progress import ProgressBar
+from alphaswarm_rl.runtime.judging import CheckpointJudge
+from alphaswarm_rl.runtime.pace import Pace
+from alphaswarm_rl.runtime.progress import progress_of
 from alphaswarm_rl.runtime.rollout import EvaluationPlan
 from alphaswarm_rl.runtime.run import Run
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Transitions that count as a rollout for agents that update step by step.
 _OFF_POLICY_LOG_UNIT = 1000
+#: A training that says nothing for so long says where it is at its next boundary.
+_SECONDS_OF_SILENCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class TrainingSession:
         line: The checkpoints that the run stands on and the ledger names, kept or not, the oldest first.
         best: The checkpoint of the best model so far, by its validation.
         best_reward: Its mean reward in that validation.
+        judge: Judges checkpoints on the validation window; None: they are not judged.
     """
 
     def __init__(self, run: Run, builder: Builder, learner: Learner, envs: PhaseEnvs, recorder: RunRecorder) -> None:
@@ -109,12 +113,13 @@ class TrainingSession:
         self.env = envs.train
         self.recorder = recorder
         self.store = CheckpointStore(run.settings.models_path)
-        self.progress = ProgressBar(run.spec.training.total_timesteps) if run.setup.progress else None
+        self.progress = progress_of(run.id, run.spec.training.total_timesteps, bar=run.setup.progress)
         self.decided = recorder.decided
         self.checkpoint: Checkpoint | None = None
         self.line: list[Checkpoint] = []
         self.best: Checkpoint | None = None
         self.best_reward: float | None = None
+        self.judge: CheckpointJudge | None = None
         training = run.spec.training
         self._log_every = training.log_interval * (learner.rollout_transitions or _OFF_POLICY_LOG_UNIT)
         self._save_every = run.settings.store.checkpoint_freq
@@ -130,13 +135,14 @@ class TrainingSession:
         self._next_log = _next_multiple(done, self._log_every)
         self._next_save = _next_multiple(done, self._save_every)
         self._next_validation = None if self._validate_every is None else _next_multiple(done, self._validate_every)
-        self._logged_at, self._logged_steps = time.perf_counter(), done
+        #: Since the last log interval, and since the last train.step event of any reason.
+        self._interval_pace = self._event_pace = Pace(done)
         self._flushed_at = done
 
     def should_halt(self) -> bool:
         """Whether the learner must stop; it asks on every vector step."""
-        if self.progress is not None:
-            self.progress.update(self.env.transitions, self.env.mean_reward)
+        if self.progress.is_due():
+            self.progress.show(self.env.transitions, self.env.mean_reward)
         return self.run.watcher.should_halt()
 
     def boundary(self, metrics: Mapping[str, float]) -> None:
@@ -145,8 +151,10 @@ class TrainingSession:
         self._metrics.update(metrics)
         done = self.learner.timesteps
         if done >= self._next_log:
-            self.log()
-            self._next_log = _next_multiple(done, self._log_every)
+            self.log("interval")
+        elif done >= self.run.spec.training.total_timesteps:
+            # Before its checkpoint: whoever resumes from that has this point already.
+            self.log("end")
         if self._next_validation is not None and done >= self._next_validation and not self.run.watcher.reason:
             self.validate()
             self._next_validation = _next_multiple(done, self._validate_every or 1)
@@ -154,24 +162,42 @@ class TrainingSession:
             self.report_checkpoint(self.save())
             self._next_save = _next_multiple(done, self._save_every)
         self.env.mark()
+        if done != self._event_pace.first and self._event_pace.seconds >= _SECONDS_OF_SILENCE:
+            self._say_alive()
 
-    def log(self) -> None:
-        """Emits one train.step event and stores the episodes that finished before it."""
-        done, now = self.learner.timesteps, time.perf_counter()
-        rate = (done - self._logged_steps) / max(now - self._logged_at, 1e-9)
-        self._logged_at, self._logged_steps = now, done
+    def log(self, reason: Literal["interval", "end"]) -> None:
+        """Emits the train.step event of a log interval, or of the end; stores the episodes that finished before it."""
         self.flush_episodes()
+        self._emit_step(reason, self._interval_pace)
+        self._metrics.clear()
+        self._interval_pace = self._event_pace
+        self._next_log = _next_multiple(self.learner.timesteps, self._log_every)
+
+    def _say_alive(self) -> None:
+        """Emits a train.step event by the clock; no training waits or fails for it: the ledger must take it at once."""
+        if self.run.ledger.takes_writes():
+            self._emit_step("time", self._event_pace)
+
+    def log_halt(self) -> None:
+        """Emits a train.step event where a halted training stopped, unless the last one is of there."""
+        if self.run.watcher.reason and self.learner.timesteps != self._event_pace.first:
+            self._emit_step("halt", self._event_pace)
+
+    def _emit_step(self, reason: Literal["interval", "end", "time", "halt"], pace: Pace) -> None:
+        """Emits a train.step event, and nothing else: what else is kept must not depend on the clock."""
+        done = self.learner.timesteps
         self.run.update(timesteps=done, halt_checks=self.run.watcher.checks)
         self.run.emit(
             "train.step",
+            reason=reason,
             timesteps=done,
             episodes=self.env.finished,
             mean_reward=self.env.mean_reward,
-            steps_per_second=round(rate, 1),
+            steps_per_second=round(pace.rate(done), 1),
             # JSON has no NaN, and SB3's explained variance can be one.
             metrics={name: value if math.isfinite(value) else None for name, value in sorted(self._metrics.items())},
         )
-        self._metrics.clear()
+        self._event_pace = Pace(done)
 
     def flush_episodes(self) -> None:
         """Stores finished episodes in one batch; too many of them as one row."""
@@ -256,8 +282,14 @@ class TrainingSession:
         self.line.append(checkpoint)
         for listener in run.listeners:
             listener.on_checkpoint(checkpoint)
+        self.judge_checkpoint(checkpoint)
         self.prune()
         return checkpoint
+
+    def judge_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Judges the policy as it is saved in a checkpoint, where checkpoints are judged and this one was not yet."""
+        if self.judge is not None:
+            self.judge.judge(self.learner, self.env.env, checkpoint)
 
     def prune(self) -> None:
         """Deletes checkpoints that nobody needs: all but the newest that the ledger names, and those that are held.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from alphaswarm_rl.core.errors import CheckpointError, RunError
@@ -22,6 +22,7 @@ from alphaswarm_rl.runtime import start
 from alphaswarm_rl.runtime.claims import newest_claim
 from alphaswarm_rl.runtime.evaluate import result_metrics
 from alphaswarm_rl.runtime.fingerprints import machine_drift
+from alphaswarm_rl.runtime.judging import CheckpointJudge
 from alphaswarm_rl.runtime.listeners import report_steps
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.run import Run, RunSetup, open_run
@@ -138,6 +139,7 @@ def _run(
         start.report_agent(run, builder, envs.train, resume=learner.resume, **resumed)
         recorder = opened.enter_context(run.open_recorder())
         session = TrainingSession(run, builder, learner, envs, recorder)
+        session.judge = CheckpointJudge.open(run, builder, opened)
         if goes_on is None:
             builder.fit_preprocessing(envs.train.env)
         else:
@@ -183,8 +185,10 @@ def _restore(session: TrainingSession, goes_on: _Continuation) -> None:
     )
     if not reported:
         session.report_checkpoint(checkpoint)
-    session.prune()
     session.catch_up()
+    # A process may have died between a checkpoint and its judgement.
+    session.judge_checkpoint(checkpoint)
+    session.prune()
 
 
 def _all_have_heard(run: Run, checkpoint: Checkpoint) -> bool:
@@ -227,11 +231,9 @@ def _train(session: TrainingSession) -> None:
     """Trains to the end or to a halt, saves, evaluates and finishes the run."""
     run, env, learner, recorder = session.run, session.env, session.learner, session.recorder
     total = run.spec.training.total_timesteps
-    progress = session.progress
-    with progress.counting_from(learner.timesteps) if progress is not None else nullcontext():
+    with session.progress.counting_from(learner.timesteps) as progress:
         learner.train(report_steps(recorder.record_training(env, learner.observation), run.listeners), total, session)
-        if progress is not None:
-            progress.update(env.transitions, env.mean_reward, force=True)
+        progress.finish(env.transitions, env.mean_reward)
     if env.transitions != learner.timesteps:
         # A halt drops the rollout that it came into.
         assert isinstance(env, EpisodeTracker)  # on a device trainings stop between rollouts
@@ -239,6 +241,7 @@ def _train(session: TrainingSession) -> None:
         env.return_to_mark()
     run.wait_if_halted()
     last = session.save()
+    session.log_halt()  # what is saved stays, whatever becomes of this
     if not run.watcher.reason:
         session.validate_last()
     evaluation = None if run.watcher.reason else session.evaluate()
@@ -248,6 +251,8 @@ def _train(session: TrainingSession) -> None:
     if session.best_reward is not None:
         metrics["best_reward"] = session.best_reward
     session.report_checkpoint(last, final=True)
+    if session.judge is not None:
+        session.judge.report_cost()
     if learner.timesteps > total:
         run.add_notices(
             [f"trained {learner.timesteps - total} transitions more than {total}: rollouts and vector steps are whole"]

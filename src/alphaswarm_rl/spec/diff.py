@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +23,25 @@ class Difference:
 
 def diff_specs(left: RLExperimentSpec, right: RLExperimentSpec) -> list[Difference]:
     """Every field that differs, in canonical form, by path."""
-    ours, theirs = flatten(left.canonical()), flatten(right.canonical())
-    return [
-        Difference(path, ours.get(path, ABSENT), theirs.get(path, ABSENT))
-        for path in sorted({*ours, *theirs})
-        if path not in ours or path not in theirs or ours[path] != theirs[path]
+    return [Difference(item.path, *item.values) for item in diff_many((left, right))]
+
+
+@dataclass(frozen=True)
+class ManyDifference:
+    """One field in which specs differ, with the value of each; one that has no such field says `ABSENT`."""
+
+    path: str
+    values: tuple[Any, ...]
+
+
+def diff_many(specs: Sequence[RLExperimentSpec]) -> list[ManyDifference]:
+    """Every field that is not the same in all of these specs, in canonical form, by path."""
+    flat = [flatten(spec.canonical()) for spec in specs]
+    found = [
+        ManyDifference(path, tuple(data.get(path, ABSENT) for data in flat))
+        for path in sorted({path for data in flat for path in data})
     ]
+    return [item for item in found if any(value != item.values[0] for value in item.values[1:])]
 
 
 def flatten(data: object, prefix: str = "") -> JsonObject:

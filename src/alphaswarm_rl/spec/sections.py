@@ -88,7 +88,9 @@ class TrainingSpec(FrozenModel):
 
     total_timesteps: int = Field(100_000, ge=1, description="Transitions over all environments.")
     log_interval: int = Field(
-        10, ge=1, description="Rollouts between two train.step events (off-policy: 1,000 transitions each)."
+        10,
+        ge=1,
+        description="Rollouts between two points of the training's curve (off-policy: 1,000 transitions each).",
     )
     seed: int | None = Field(None, ge=0, le=LARGEST_SEED, description="Seed of a run that is given none; null means 0.")
     n_envs: int = Field(1, ge=1, le=1_000_000, description="Environments stepped together.")

@@ -14,6 +14,8 @@ Point = tuple[float, float]
 
 #: How sure a lower bound is.
 CONFIDENCE = 0.95
+#: Fewer returns that are all equal have no lower bound: that two agree says nothing of how far a third may be off.
+EQUAL_EPISODES = 10
 
 
 def mean_of(values: Sequence[float]) -> float | None:
@@ -46,6 +48,19 @@ def lower_bound(
     if mean is None or spread is None:
         return None
     return _finite(lambda: mean - _student(episodes - 1, confidence) * spread / math.sqrt(episodes))
+
+
+def episodes_lower_bound(
+    episodes: int,
+    mean: float | None,
+    std: float | None,
+    returns: Sequence[float | None] | None,
+    confidence: float = CONFIDENCE,
+) -> float | None:
+    """The lower bound of episodes' mean return; fewer than `EQUAL_EPISODES` that are all equal have none."""
+    if sample_std(episodes, std, returns) == 0 and episodes < EQUAL_EPISODES:
+        return None
+    return lower_bound(episodes, mean, std, returns, confidence)
 
 
 def _finite(figure: Callable[[], float]) -> float | None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
+from alphaswarm_rl.core.learning_figures import LearningFigures
 from alphaswarm_rl.settings import MetricsSettings
 
 #: Attributes of one value, by name.
@@ -41,6 +42,9 @@ STEP_REWARD = Metric(
 EPISODE_LENGTH = Metric("rl.episode.length", "gauge", "Mean length of the training episodes that ended last, in steps.")
 LOSS = Metric("rl.loss", "gauge", "A loss that the learner reports, by its name.", "track_loss")
 ENTROPY = Metric("rl.entropy", "gauge", "Entropy of the policy's actions.", "track_entropy")
+EXPLAINED_VARIANCE = Metric(
+    "rl.explained_variance", "gauge", "Share of the returns' variance that the critic's values explain."
+)
 FPS = Metric("rl.fps", "gauge", "Training transitions per second.", "track_fps")
 EVALUATION_REWARD = Metric("rl.evaluation.reward", "gauge", "Mean return of the last evaluation, by phase.")
 ROWS_COMMITTED = Metric("rl.rows.committed", "counter", "Recorded rows that are in their tables, by kind.")
@@ -53,6 +57,7 @@ METRICS = (
     EPISODE_LENGTH,
     LOSS,
     ENTROPY,
+    EXPLAINED_VARIANCE,
     FPS,
     EVALUATION_REWARD,
     ROWS_COMMITTED,
@@ -85,15 +90,12 @@ class Board:
             cells[tuple(attributes.items())] = Observation(value, {**self._attributes, **attributes})
 
     def learnt(self, metrics: Mapping[str, float | None]) -> None:
-        """Writes what a learner says of its update: its losses and the entropy, whatever they are called in front."""
-        for path, value in metrics.items():
-            name = path.rpartition("/")[2]
-            if name == "entropy":
-                self.set(ENTROPY, value, phase="train")
-            elif name == "entropy_loss":  # by convention its negative
-                self.set(ENTROPY, None if value is None else -value, phase="train")
-            elif name.endswith("loss"):
-                self.set(LOSS, value, phase="train", loss=name)
+        """Writes what a learner says of its update: its losses, the entropy and the explained variance."""
+        figures = LearningFigures.of(metrics)
+        self.set(ENTROPY, figures.entropy, phase="train")
+        self.set(EXPLAINED_VARIANCE, figures.explained_variance, phase="train")
+        for name, loss in figures.losses.items():
+            self.set(LOSS, loss, phase="train", loss=name)
 
 
 def _reader(cells: Mapping[Labels, Observation]) -> Callable[[CallbackOptions], Iterable[Observation]]:

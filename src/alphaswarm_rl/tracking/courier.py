@@ -1,7 +1,8 @@
 """Couriers: the thread or process that delivers a journal while its run goes on.
 
-Plain files are written by a thread. Everything else is told by a process of its own, `tracking.process`: the libraries
-of trackers take seconds to load, print, draw random numbers and wait for servers, and nothing of that is the run's.
+The local tracker's files are written by a thread. Everything else is told by a process of its own,
+`tracking.process`: the libraries of trackers take seconds to load, print, draw random numbers and wait for servers, and
+nothing of that is the run's.
 """
 
 from __future__ import annotations

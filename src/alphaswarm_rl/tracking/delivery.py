@@ -202,6 +202,10 @@ def open_tracker(destination: Destination, root: Path, run_id: str) -> Tracker:
         from alphaswarm_rl.tracking.s3_tracker import S3Tracker
 
         return S3Tracker(root, destination, run_id)
+    if destination.backend == "tensorboard":
+        from alphaswarm_rl.tracking.tensorboard_tracker import TensorBoardTracker
+
+        return TensorBoardTracker(root, destination.experiment, run_id)
     from alphaswarm_rl.tracking.local_tracker import LocalTracker
 
     return LocalTracker(root, destination.experiment, run_id)

@@ -17,12 +17,14 @@ from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.db.redaction import MASK, redact
 from alphaswarm_rl.settings import Settings
 
-BACKENDS = ("local", "s3", "mlflow", "wandb")
+BACKENDS = ("local", "tensorboard", "s3", "mlflow", "wandb")
+#: Back-ends that write files below the home, and have no address.
+FILES = ("local", "tensorboard")
 
 #: Schemes that the back-ends know.
 _SCHEMES = {"s3": ("s3",), "mlflow": ("http", "https", "sqlite", "databricks"), "wandb": ("http", "https")}
 #: Back-ends whose library an extra of the same name installs.
-_EXTRAS = ("mlflow", "wandb")
+_EXTRAS = ("tensorboard", "mlflow", "wandb")
 
 _LONGEST_NAME = 128
 #: What W&B does not take in the name of a project.
@@ -43,7 +45,7 @@ class Destination:
     Attributes:
         backend: Which tracker.
         experiment: What the run belongs to there.
-        uri: The tracker's address; None for local files, and for W&B's own server.
+        uri: The tracker's address; None for files, and for W&B's own server.
         s3_endpoint: Address of an S3 server that is not Amazon's.
         s3_region: Region of the bucket.
     """
@@ -93,13 +95,14 @@ def resolve_destination(settings: Settings, *, experiment: str | None, environ: 
     uri: str | None = store.tracking_uri
     if "tracking_uri" not in given:
         uri = _vendor_value(settings, "uri", environ) or (store.tracking_uri if backend == "mlflow" else None)
-    if backend == "local":
-        _refuse_address_of_files(uri, default=type(settings.store).model_fields["tracking_uri"].default)
-        return Destination("local", name)
+    if backend in FILES:
+        _refuse_address_of_files(backend, uri, default=type(settings.store).model_fields["tracking_uri"].default)
     if backend in _EXTRAS and find_spec(backend) is None:
         raise MissingExtra(
             f"the library {backend!r}", "it is not installed", f"Run: pip install 'alphaswarm-rl[{backend}]'."
         )
+    if backend in FILES:
+        return Destination(backend, name)
     if backend == "s3":
         refuse_address("s3", uri)
         return Destination("s3", name, uri, settings.lake.s3_endpoint, settings.lake.s3_region)
@@ -186,11 +189,11 @@ def refuse_address(backend: str, uri: str | None) -> None:
         raise TrackingError(what, "it names no bucket" if backend == "s3" else "it names no host", remedy)
 
 
-def _refuse_address_of_files(uri: str | None, *, default: str) -> None:
+def _refuse_address_of_files(backend: str, uri: str | None, *, default: str) -> None:
     if uri is not None and uri != default:
         raise TrackingError(
             f"store.trackingUri {shown(uri)!r}",
-            "the back-end local writes plain files below the home and has no address",
+            f"the back-end {backend} writes plain files below the home and has no address",
             "Choose --backend mlflow, s3 or wandb, or leave the address out.",
         )
 

@@ -54,6 +54,8 @@ _RESERVED_TAGS = frozenset(
 _NOTICE = "tracking: "
 #: Seconds between two looks at the state of the delivery.
 _CHECK_INTERVAL_S = 2.0
+#: Reasons of train.step events that are points: a run that was killed has the same as an undisturbed one.
+_POINTS = ("interval", "end")
 
 
 def journal_folder(settings: Settings) -> Path:
@@ -104,7 +106,7 @@ class TrackingListener(RunListener):
         self._journal = Journal(self._folder, facts.id, run.claim)
         if run.claim.number > 1:
             self._take_over_journal()
-        algorithm = "none" if spec.agent is None else spec.agent.name
+        algorithm = "none" if spec.agent is None else spec.agent.label
         name = run_name(settings, algorithm, facts.created_at, os.environ)
         where = (stored or destination).as_data()
         self._journal.append("begin", name=name, destination=where, claim=run.claim.number)
@@ -117,9 +119,9 @@ class TrackingListener(RunListener):
         self._courier = self._start_courier()
 
     def on_event(self, event: Event) -> None:
-        """Of the events, the figures that a training emits at its log interval."""
-        if event.stage == "train.step":
-            payload = event.payload
+        """Of the events, the figures of log intervals and of the end: others are emitted by the clock."""
+        payload = event.payload
+        if event.stage == "train.step" and payload["reason"] in _POINTS:
             values = {
                 **self._episodes.means,
                 "episode/finished": payload["episodes"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alphaswarm_rl.core.errors import TrackingError
 from alphaswarm_rl.tracking.delivery import destination_of
-from alphaswarm_rl.tracking.destination import refuse_address, shown
+from alphaswarm_rl.tracking.destination import FILES, refuse_address, shown
 from alphaswarm_rl.tracking.journal import journal_path, lock_path, operations, read_state, turn, write_state
 
 
@@ -61,7 +61,7 @@ def standing(folder: Path, run_id: str) -> Standing | None:
 def move(folder: Path, run_id: str, uri: str) -> None:
     """Redirects a journal to another address, to which it is delivered from its beginning."""
     destination = destination_of(folder, run_id)
-    if destination is None or destination.backend == "local":
+    if destination is None or destination.backend in FILES:
         why = "it has no journal" if destination is None else "it is tracked by local files, which have no address"
         raise TrackingError(f"run {run_id}", why, "Leave --to out.")
     refuse_address(destination.backend, uri)

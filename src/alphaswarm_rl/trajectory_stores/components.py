@@ -25,7 +25,7 @@ class LakeStore(TrajectoryStore):
 
 
 class IcebergTrajectoryStore(LakeStore):
-    """Every step in four Iceberg tables, partitioned by run, each row exactly once.
+    """Every step in six Iceberg tables, partitioned by run, each row exactly once.
 
     Segments of the run are written to the spool below the home and committed many at a time. When a commit fails, they
     stay there and the run goes on, unless `trajectory.require_iceberg` says that it must not.

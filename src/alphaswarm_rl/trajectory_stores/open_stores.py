@@ -35,7 +35,7 @@ _PATIENCE_S = 5.0
 
 
 class OpenIcebergStore(SegmentedStore):
-    """Delivers segments by commits to four tables."""
+    """Delivers segments by commits to six tables."""
 
     name = "iceberg"
 

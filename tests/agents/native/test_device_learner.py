@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from alphaswarm_rl.agents.native import device_learner, host_learner
 from alphaswarm_rl.agents.native.ppo import PpoInhouse
 from alphaswarm_rl.arrays import compiled_function
 from alphaswarm_rl.core.contracts import AgentRequest
@@ -23,10 +24,12 @@ SMALL = {"n_steps": 8, "batch_size": 16, "n_epochs": 2, "net_arch": (16,)}
 class Hooks:
     def __init__(self, halt_after: int | None = None) -> None:
         self.rollouts = 0
+        self.metrics: dict[str, float] = {}
         self._halt_after = halt_after
 
     def boundary(self, metrics: Any) -> None:
         self.rollouts += 1
+        self.metrics = metrics
 
     def decided(self, values: Any, log_probs: Any) -> None:
         raise AssertionError("nothing is told step by step")
@@ -70,6 +73,24 @@ def test_it_repeats_itself_and_goes_on_bit_for_bit() -> None:
     second_env.set_state(first_env.get_state())
     second.train(second_env, 160, Hooks())
     same(second.get_state(), whole.get_state())
+
+
+def test_it_reports_what_the_cpu_learner_reports() -> None:
+    on_device, on_host = Hooks(), Told()
+    env, plain = oracle(), make_env("oracle_feature", num_envs=4, seed=0)
+    built(env).train(env, 32, on_device)
+    built(plain).train(plain, 32, on_host)
+    assert set(on_device.metrics) == set(on_host.metrics)
+    assert all(isinstance(value, float) for value in on_device.metrics.values())
+
+
+def test_the_explained_variance_is_that_of_the_cpu_learner() -> None:
+    returns = np.array([1.0, 2.0, 4.0, 5.0])
+    values = np.array([1.5, 2.0, 3.5, 4.0])
+    # Returns have variance 2.5; what is left of them has 0.3125.
+    assert host_learner._explained(values, returns) == pytest.approx(0.875)
+    found = device_learner._explained(torch.from_numpy(values), torch.from_numpy(returns))
+    assert float(found) == pytest.approx(0.875)
 
 
 def test_moments_of_observations_are_those_of_all_that_was_seen() -> None:

@@ -145,6 +145,15 @@ def test_the_kl_stop_looks_at_the_pass_that_was_made() -> None:
     assert hooks.metrics[0]["train/stopped_early"] == 1
 
 
+def test_the_loss_is_what_is_minimised() -> None:
+    env, hooks = cartpole(), Hooks()
+    built("ppo_inhouse", env, vf_coef=0.25, ent_coef=0.5).train(env, 64, hooks)
+    found = {name.removeprefix("train/"): value for name, value in hooks.metrics[0].items()}
+    assert found["loss"] == found["policy_gradient_loss"] + 0.25 * found["value_loss"] - 0.5 * found["entropy"]
+    assert 0 < found["entropy"] <= np.log(2)
+    assert found["explained_variance"] < 1
+
+
 def test_numbers_with_one_bound_keep_it() -> None:
     head = ActionHead.of(spaces.Box(np.array([0.0, -np.inf]), np.array([np.inf, 2.0]), dtype=np.float32))
     assert head.to_env(np.array([[-3.0, 5.0], [3.0, -5.0]])).tolist() == [[0.0, 2.0], [3.0, -5.0]]

@@ -106,6 +106,11 @@ class DdqnLearner(NativeLearner):
 
     # Training.
 
+    @property
+    def updates(self) -> int | None:
+        """Gradient steps that made its policy."""
+        return self._gradient_steps
+
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Acts and learns until `timesteps` reaches `total_timesteps` or a halt."""
         buffer = self._buffer

@@ -197,7 +197,9 @@ class DevicePpoLearner(PpoLearner):
             for rows in order.split(size):
                 yield whole.map(partial(torch.index_select, dim=0, index=rows))
 
-        return self._update(batches, torch.zeros(len(STATISTICS), device=self._device), progress, found.extras)
+        extras = {} if found.returns is None else {"explained_variance": _explained(whole.values, whole.returns)}
+        totals = torch.zeros(len(STATISTICS), device=self._device)
+        return self._update(batches, totals, progress, {**extras, **found.extras})
 
     # Prediction.
 
@@ -254,6 +256,11 @@ class DevicePpoLearner(PpoLearner):
 
 def _standardised(observations: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
     return ((observations - mean) * inverse).clamp_(-CLIP, CLIP)
+
+
+def _explained(values: Tensor, returns: Tensor) -> Tensor:
+    """The share of the returns' variance that the values knew; not finite where there is none."""
+    return 1.0 - (returns - values).var(correction=0) / returns.var(correction=0)
 
 
 @contextmanager

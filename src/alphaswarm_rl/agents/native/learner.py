@@ -52,6 +52,11 @@ class NativeLearner(ABC):
                 "Load a checkpoint of the same spec.",
             ) from error
 
+    @property
+    @abstractmethod
+    def updates(self) -> int | None:
+        """Gradient steps that made its policy."""
+
     @abstractmethod
     def _load(self, state: State) -> bool:
         """Takes a state over; says whether training can go on from it."""

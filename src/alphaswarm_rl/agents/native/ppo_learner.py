@@ -19,7 +19,10 @@ from alphaswarm_rl.agents.encoders import encoded_shape, encoder_for
 from alphaswarm_rl.agents.native.action_head import ActionHead
 from alphaswarm_rl.agents.native.actor_critic import (
     APPROX_KL,
+    ENTROPY,
+    POLICY_LOSS,
     STATISTICS,
+    VALUE_LOSS,
     ActorCritic,
     Decisions,
     LossSettings,
@@ -205,6 +208,13 @@ class PpoLearner(NativeLearner):
         self._settings = settings
         self._estimator = settings.estimator
         self._training = request.training
+        #: Gradient steps of a loaded policy, which a learner that only predicts has no optimiser for.
+        self._loaded_updates = 0
+
+    @property
+    def updates(self) -> int | None:
+        """Gradient steps that made its policy."""
+        return self.net.steps if self._training else self._loaded_updates
 
     # The update.
 
@@ -236,7 +246,7 @@ class PpoLearner(NativeLearner):
         batches: Callable[[], Iterator[Minibatch]],
         totals: BackendArray,
         progress: float,
-        extras: Mapping[str, float],
+        extras: Mapping[str, BackendArray | float],
     ) -> dict[str, float]:
         """Passes over a rollout until they are done or the policy moved too far; gives the metrics.
 
@@ -244,7 +254,7 @@ class PpoLearner(NativeLearner):
             batches: Gives the minibatches of a pass, in a new order at each call.
             totals: Zeros for the sums of the `STATISTICS`.
             progress: Share of the training that was done when the rollout began.
-            extras: What else there is to report.
+            extras: What else there is to report; of a device it is read once the update is done.
         """
         settings = self._settings
         rate, clip_range = settings.annealed(progress)
@@ -263,8 +273,9 @@ class PpoLearner(NativeLearner):
                 break
         means = (totals / updates).tolist()
         steps = self.net.steps
+        loss = means[POLICY_LOSS] + settings.loss.vf_coef * means[VALUE_LOSS] - settings.loss.ent_coef * means[ENTROPY]
         more = {"learning_rate": rate, "clip_range": clip_range, "n_updates": steps, "stopped_early": stopped, **extras}
-        return _metrics(means, steps, more)
+        return _metrics(means, steps, {"loss": loss, **more})
 
     # State.
 
@@ -286,10 +297,10 @@ class PpoLearner(NativeLearner):
         if self._observation_moments is not None:
             self._observation_moments.set_state(state.part("scale_observations"))
         self.timesteps = int(state.data["timesteps"])
+        self._loaded_updates = steps = int(state.data["gradient_steps"])
         if not self._training:
             return False  # what only training needs may be of another device
         self._load_training_state(state)
-        steps = int(state.data["gradient_steps"])
         self.net.set_optimiser(state.under("adam_first"), state.under("adam_second"), steps)
         for name, scale in self._scales().items():
             scale.set_state(state.part(f"scale_{name}"))
@@ -309,7 +320,7 @@ class PpoLearner(NativeLearner):
         """Continues with that."""
 
 
-def _metrics(means: Iterable[float], steps: int, more: Mapping[str, float]) -> dict[str, float]:
+def _metrics(means: Iterable[float], steps: int, more: Mapping[str, BackendArray | float]) -> dict[str, float]:
     """What an update reports; means that are not finite are an error.
 
     Args:

@@ -96,6 +96,11 @@ class SB3Learner:
         self._set_mark()
 
     @property
+    def updates(self) -> int | None:
+        """Updates that made its policy."""
+        return int(self._model._n_updates)
+
+    @property
     def model(self) -> BaseAlgorithm:
         """The Stable-Baselines3 model itself."""
         return self._model

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from alphaswarm_rl.core.errors import SpecError, nearest
+from alphaswarm_rl.core.slots import WINDOW
 from alphaswarm_rl.core.study_context import StudyRun
+from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.statistics.performance import ACCOUNT_MEASURES, EPISODE_MEASURES
 
@@ -42,13 +44,22 @@ class Metric:
         return f"{self.window}.{self.name}"
 
     def of(self, run: StudyRun) -> float | None:
-        """Its value in a run; None where the run has none.
+        """Its value in a run; None where the run has none, or it is undefined.
 
         Of validations the last one counts, that of the model that training ends with: the best of a run's validations
         would be one more maximum over noise.
         """
-        value = (run.validation if self.window == "validation" else run.evaluation).get(self.name)
+        value = self._metrics(run).get(self.name)
         return None if value is None else float(value)
+
+    def why_none(self, run: StudyRun) -> str:
+        """Why a run has no value."""
+        reason = (self._metrics(run).get("undefined") or {}).get(self.name)
+        lacking = f"run {run.run_id} has no {self}"
+        return lacking if reason is None else f"{lacking}, which is undefined: {reason}"
+
+    def _metrics(self, run: StudyRun) -> JsonMapping:
+        return run.validation if self.window == "validation" else run.evaluation
 
     def refuse_absent(self, spec: RLExperimentSpec, *, pruning: bool) -> None:
         """Refuses a metric that no run of the spec would have, and pruning that would have nothing to look at."""
@@ -60,6 +71,8 @@ class Metric:
                 "the base spec makes no validations",
                 f"Write training: {{eval_during_training: true}} in it, or take evaluation.{self.name}.",
             )
+        if _has_dates(spec):
+            self._refuse_windows_that_choose_nothing(spec)
         if self.window == "evaluation" and spec.evaluation.episodes == 0:
             raise SpecError(what, "the base spec makes no evaluation", "Give it evaluation.episodes of 1 or more.")
         if self.name in ACCOUNT_MEASURES and not _trades(spec):
@@ -73,6 +86,28 @@ class Metric:
                 "the base spec makes no validations that a trial could be pruned by",
                 "Write training: {eval_during_training: true} in it, or study: {pruning: false}.",
             )
+
+    def _refuse_windows_that_choose_nothing(self, spec: RLExperimentSpec) -> None:
+        """Refuses to choose by dates that only report: those of the evaluation, or all bars."""
+        what, names = f"study.metric {str(self)!r}", "training.validation_start and validation_end"
+        if self.window == "evaluation":
+            raise SpecError(
+                what,
+                "the evaluation window is reported and chooses nothing",
+                f"Take validation.{self.name}; it needs training.eval_during_training: true, and {names}.",
+            )
+        if not spec.training.validation_window:
+            raise SpecError(
+                what,
+                "the base spec has no validation window: its validations play all bars, those of training and "
+                "evaluation among them",
+                f"Write {names} in it.",
+            )
+
+
+def _has_dates(spec: RLExperimentSpec) -> bool:
+    assert spec.env is not None
+    return WINDOW in spec.env.build().slots()
 
 
 def _trades(spec: RLExperimentSpec) -> bool:

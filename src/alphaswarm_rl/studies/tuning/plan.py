@@ -26,6 +26,8 @@ _JUDGING = (
     "training.validation_start",
     "training.validation_end",
 )
+#: Parameters of a trading environment that do so: what trading costs, and how it is done.
+_TRADING = tuple(f"env.kwargs.{name}" for name in ("costs", "fill", "margin", "initial_cash"))
 #: Fields that decide what a reward is.
 _REWARDS = ("reward", "training.stop_properly_penalty_coef")
 
@@ -112,7 +114,7 @@ class Plan:
                 "a seed is no hyper-parameter: the best of several is chance",
                 "Leave it out; every trial has the base spec's seed.",
             )
-        if any(overlap(path, field) for field in _JUDGING):
+        if any(overlap(path, field) for field in (*_JUDGING, *_TRADING)):
             raise SpecError(
                 what, "it changes how trials are judged, so that they could not be compared", "Fix it in the base spec."
             )

@@ -135,7 +135,7 @@ def run_trial(study: Study, context: StudyContext) -> StudyRun | None:
     else:
         value = plan.metric.of(run)
         if value is None:
-            study.fail(trial, f"run {run.run_id} has no {plan.metric}")
+            study.fail(trial, plan.metric.why_none(run))
         else:
             study.complete(trial, value)
     return run
