@@ -19,7 +19,7 @@ def test_every_segment_becomes_one_ref_however_often_it_is_told(tmp_path):
         for _ in range(2):
             refs_writer(ledger)(segments)
         refs = {ref.iceberg_table: ref for ref in ledger.refs(RUN)}
-    assert set(refs) == {"trajectories", "curves", "action_logs", "reward_decomposition"}
+    assert set(refs) == {"trajectories", "curves", "action_logs", "reward_decomposition", "positions", "fills"}
     steps, curve = refs["trajectories"], refs["curves"]
     assert (steps.iceberg_namespace, steps.phase, steps.timesteps) == ("desk", "train", 60)
     assert (steps.row_count, steps.first_episode, steps.last_episode) == (6, 7, 8)
@@ -27,7 +27,11 @@ def test_every_segment_becomes_one_ref_however_often_it_is_told(tmp_path):
     assert (curve.initial_value, curve.final_value, curve.max_drawdown) == (1000.0, 1005.0, 0.0)
     assert math.copysign(1.0, curve.max_drawdown) == 1.0
     assert steps.checksum == segments[0].facts.checksum
-    assert refs["action_logs"].row_count == 12
+    assert {name: refs[name].row_count for name in ("action_logs", "positions", "fills")} == {
+        "action_logs": 12,
+        "positions": 12,
+        "fills": 6,
+    }
 
 
 def test_the_deepest_fall_is_negative_as_it_is_of_runs_and_evaluations(tmp_path):
