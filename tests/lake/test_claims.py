@@ -107,7 +107,7 @@ def test_other_runs_are_delivered_beside_one_whose_claim_is_stale(lake):
     assert rows_of(lake, other)["trajectories"].num_rows == 3
 
 
-def test_segments_of_a_later_claim_go_to_a_folder_of_its_own_and_are_read_as_all_others(lake, settings):
+def test_segments_of_a_later_claim_go_to_a_folder_of_its_own_and_are_read_as_all_others(lake, ledger, settings):
     import duckdb
 
     deliver(lake, spool(lake), nothing)

@@ -74,7 +74,7 @@ def test_status_counts_tables_spool_and_files_that_no_snapshot_has(lake, ledger)
     stray.write_bytes(b"x" * 10)
     found = status(lake, ledger, unknown=True)
     by_kind = {table.kind: table for table in found.tables}
-    assert [by_kind[kind].rows for kind in KINDS] == [6, 6, 12, 12]
+    assert [by_kind[kind].rows for kind in KINDS] == [6, 6, 12, 12, 12, 6]
     trajectories = by_kind["trajectories"]
     assert (trajectories.snapshots, trajectories.files, trajectories.runs) == (2, 2, 1)
     # Every commit leaves its metadata file; the log of earlier ones has three.
@@ -164,7 +164,7 @@ def test_sweep_deletes_what_compaction_replaced_once_it_is_old(lake, ledger):
     before = {kind: rows_of(lake, kind) for kind in KINDS}
     pinned = snapshots(lake)[1]
     at_pin = rows_of(lake, snapshot_id=pinned)
-    assert compact(lake, Claim(RUN)) == 12
+    assert compact(lake, Claim(RUN)) == 3 * len(KINDS)
     pins = [{"kwargs": {"table": "rl.trajectories", "snapshot_id": pinned}}]
     expire(lake, pins)
     assert sweep(lake, DAY).files == 0  # all of it is young
