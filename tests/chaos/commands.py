@@ -134,6 +134,7 @@ SCENES = {
     "train parquet": Scene(_TRAIN, before=(), recover=remove_or_resume, spec="parquet"),
     "resume": Scene(("resume", "{run}", *SMALL), cut_short=True, recover=resume),
     "evaluate": Scene(("evaluate", "{run}")),
+    "compare": Scene(("compare", "{run}", "--baselines"), spec="trading"),
     "replay": Scene(("replay", "{run}", "--seed", 5), spec="trading"),
     "tune": Scene(("tune", "{study}", *SMALL), before=()),
     "lake commit": Scene(("lake", "commit"), cut_short=True, recover=repeat_and_resume),
@@ -143,6 +144,7 @@ SCENES = {
     "lake export": Scene(("lake", "export", "{run}", "{out}")),
     "models add": Scene(("models", "add", "{checkpoint}", json.dumps(METRICS))),
     "models validate": Scene(("models", "validate", "{model}", *_VALIDATE)),
+    "models judge": Scene(("models", "judge", "{model}", "--against", "{older}"), spec="judged"),
     "models promote": Scene(
         ("models", "promote", "{model}", *WHY),
         before=(_TRAIN, *_PROMOTED, ("models", "validate", "{model}", *_VALIDATE)),
@@ -173,12 +175,17 @@ SCENES = {
 MADE_OF_OTHERS = {"demo", "bench.truth"}
 
 
+def _deed(run) -> str:
+    """What a run did: it trained, or it judged the policy of that spec and checkpoint."""
+    return "train" if run.target == "train" else f"{run.target} {run.spec_hash} {run.checkpoint_sha256}"
+
+
 @dataclass
 class Outcome:
     """What is there in the end.
 
     Attributes:
-        runs: By target, the rows, the last weights and the models of every completed run.
+        runs: By what they did, the rows, the last weights and the models of every completed run.
         others: Everything else by name, as plain data.
     """
 
@@ -230,7 +237,7 @@ class Stage:
         for run in self.runs():
             if run.status == "completed" and run.removed_at is None and self.scene.verb != "db.upgrade":
                 assert not (self.home / "lake" / "spool" / run.id).exists()
-                found.runs.setdefault(run.target, []).append(state_of(self.home, run=run))
+                found.runs.setdefault(_deed(run), []).append(state_of(self.home, run=run))
         found.others = {
             "models": self._models(),
             "halts": [(row["scope"], row["reason"]) for row in self._out("halt", "--status")],
@@ -243,12 +250,12 @@ class Stage:
         found = self.outcome()
         assert found.others == self.expected.others
         assert set(found.runs) == set(self.expected.runs)
-        for target, states in self.expected.runs.items():
+        for deed, states in self.expected.runs.items():
             if self.scene.verb == "tune":
                 # A trial that was whole before the study knew of it is made anew, to the same bytes.
-                assert {state[1] for state in found.runs[target]} == {state[1] for state in states}
+                assert {state[1] for state in found.runs[deed]} == {state[1] for state in states}
             else:
-                for state in found.runs[target]:
+                for state in found.runs[deed]:
                     assert_same(state, states[0])
 
     def runs(self) -> list:

@@ -20,8 +20,20 @@ agent: {class: ppo_inhouse, kwargs: {n_steps: 32, batch_size: 64, n_epochs: 1, n
 training: {total_timesteps: 2200, n_envs: 4, seed: 3, eval_during_training: true, eval_freq: 700}
 evaluation: {episodes: 6}
 """
+#: Each checkpoint is judged on a validation window.
+JUDGED = """\
+name: chaos judged
+env: {class: stock_trading, kwargs: {fill: next_close}}
+data_pipeline: {class: synthetic, kwargs: {n_assets: 2, n_bars: 300, features: [macd], seed: 1}}
+agent: {class: ppo_inhouse, kwargs: {n_steps: 32, batch_size: 64, n_epochs: 1, net_arch: [8]}}
+training:
+  {total_timesteps: 1100, n_envs: 4, seed: 3, end: "2020-06-01",
+   validation_start: "2020-06-01", validation_end: "2020-08-03"}
+evaluation: {start: "2020-08-03", end: "2020-11-02", episodes: 1}
+"""
 SPECS = {
     "cartpole": CARTPOLE,
+    "judged": JUDGED,
     "trading": TRADING,
     "parquet": f"{CARTPOLE}trajectory_store: {{class: parquet}}\n",
 }

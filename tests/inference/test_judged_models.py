@@ -16,13 +16,15 @@ __all__ = ["registry", "trained"]
 
 SPRING = Judgement("a" * 64, "2020-03-02", "2020-05-29", 12, True, {"half_spread_bps": 2.0})
 SUMMER = replace(SPRING, data="b" * 64, start="2020-06-01", end="2020-08-31")
+#: What gates ask of every model that was judged here.
+LEARNT = {"updates": 40, "actions_vary": True}
 TEST = replace(SPRING, data="c" * 64, start="2021-01-04", end="2021-12-31")
 
 
 def score(registry, row, mean, on, *, chooses=True):
     returns = [mean - 0.1, mean + 0.1] * 6
     source = "validation" if chooses else "evaluate"
-    new = NewEvaluation(12, mean, 0.1, 20.0, 0, True, on.start, on.end, False, returns, source)
+    new = NewEvaluation(12, mean, 0.1, 20.0, 0, True, on.start, on.end, False, returns, source, metrics=LEARNT)
     verdict = registry.validate(row.id, evaluation=replace(new, judgement=on, chooses=chooses))
     return verdict.passed
 

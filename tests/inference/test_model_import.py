@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -38,17 +39,25 @@ def registry(settings):
         yield opened
 
 
-@pytest.fixture
-def theirs():
-    """A model of Stable-Baselines3 that knows nothing of us."""
-    return PPO("MlpPolicy", "CartPole-v1", policy_kwargs=dict(NET), seed=5, device="cpu")
-
-
-@pytest.fixture
-def their_zip(theirs, tmp_path):
-    path = tmp_path / "theirs.zip"
-    theirs.save(path)
+@pytest.fixture(scope="module")
+def trained_zip(tmp_path_factory):
+    """The file of a model that Stable-Baselines3 trained, and that knows nothing of us."""
+    path = tmp_path_factory.mktemp("theirs") / "theirs.zip"
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=256, policy_kwargs=dict(NET), seed=5, device="cpu")
+    model.learn(METRICS["total_timesteps"]).save(path)
     return path
+
+
+@pytest.fixture
+def theirs(trained_zip):
+    """That model as its own library loads it."""
+    return PPO.load(trained_zip, device="cpu")
+
+
+@pytest.fixture
+def their_zip(trained_zip, tmp_path):
+    """A file of its own for each test."""
+    return Path(shutil.copy(trained_zip, tmp_path))
 
 
 def add(registry, settings, path, *, spec=None, tags=(), parent=None, **changes):

@@ -1,11 +1,13 @@
 """What scores are judged on: data, dates, episodes, costs."""
 
 import logging
+from collections import Counter
 
 import pytest
 
 from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.judgement import judgement_differences
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.runtime import RLRuntime, RunFailed
 from alphaswarm_rl.runtime.model_judging import judge_models
@@ -164,6 +166,41 @@ def test_each_checkpoint_is_judged_once_on_the_validation_window_and_the_cost_is
     judged = [event for event in events if "judged_on" in event]
     assert [event["judged_on"] for event in judged] == ["2020-06-01 to 2020-07-31"] * 2
     assert all(event["seconds"] >= 0 for event in judged)
+
+
+@pytest.mark.parametrize(
+    ("training", "built"),
+    [
+        ({}, {"train": 1, "evaluate": 1, "validation": 1}),
+        # A training that seeks its best model has an environment of those dates already.
+        ({"eval_during_training": True, "eval_freq": 128}, {"train": 1, "evaluate": 1, "validation": 1}),
+        # Other dates than those of its validations: one more, for all checkpoints.
+        (
+            {"eval_during_training": True, "eval_freq": 128, "end": "2020-07-01"},
+            {"train": 1, "evaluate": 1, "validation": 1, "judged": 1},
+        ),
+    ],
+    ids=["judged", "judged and validated", "judged on a part"],
+)
+def test_all_checkpoints_are_judged_in_one_environment(often, registry, training, built, monkeypatch):
+    windows = {
+        ("2020-08-03", "2020-11-02"): "evaluate",
+        ("2020-06-01", "2020-08-03"): "validation",
+        ("2020-07-01", "2020-08-03"): "judged",
+    }
+    counts, build_env = Counter(), Builder.build_env
+
+    def counting(self, stream, **arguments):
+        window = arguments["window"]
+        counts["train" if arguments["phase"] == "train" else windows[window.start, window.end]] += 1
+        return build_env(self, stream, **arguments)
+
+    monkeypatch.setattr(Builder, "build_env", counting)
+    result = RLRuntime(validated_spec(training=training), often).train()
+    assert counts == built
+    rows = models_of(registry, result)
+    assert len(rows) == 4
+    assert all(row.judgement_key is not None for row in rows)
 
 
 def test_a_judgement_holds_no_file_but_the_best(often, registry):

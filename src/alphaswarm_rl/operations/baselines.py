@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
-from alphaswarm_rl.core.errors import AlphaSwarmError
+from alphaswarm_rl.core.errors import AlphaSwarmError, is_of_the_system
 from alphaswarm_rl.core.judgement import Judgement, judgement_differences
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window
@@ -108,6 +108,8 @@ def _judge(
             deterministic=evaluation.deterministic,
         )
     except AlphaSwarmError as error:
+        if is_of_the_system(error):  # a disk that fails says nothing about the rule
+            raise
         return JudgedBaseline(name, error=str(error))
     if result.status != "completed":
         return JudgedBaseline(name, error=f"its run {result.run_id} was {result.status}: {result.halt_reason}")

@@ -39,13 +39,17 @@ class CheckpointJudge:
         self._began = time.perf_counter()
 
     @classmethod
-    def open(cls, run: Run, builder: Builder, opened: ExitStack) -> CheckpointJudge | None:
+    def open(
+        cls, run: Run, builder: Builder, validation: AnyVectorEnv | None, opened: ExitStack
+    ) -> CheckpointJudge | None:
         """The judge of a training; None where its spec has no validation window, or the settings want none.
 
         Args:
             run: The run.
             builder: Builds what it needs.
-            opened: Closes its environment.
+            validation: The environment of the validations that seek the best model, where it is sought: it is played
+                where the judged dates are its own.
+            opened: Closes an environment that the judge has for itself.
         """
         spec, registry = run.spec, run.settings.registry
         if not (registry.enable and registry.judge_checkpoints and spec.evaluation.episodes):
@@ -56,6 +60,8 @@ class CheckpointJudge:
         if window is None:
             run.add_notices([f"no checkpoint is judged: training sees all of {spec.training.validation_window}"])
             return None
+        if validation is not None and window == spec.training.validation_window:
+            return cls(run, builder, validation, window)
         env = evaluation_env(builder, "validation", window, episodes=spec.evaluation.episodes)
         opened.callback(env.close)
         return cls(run, builder, env, window)

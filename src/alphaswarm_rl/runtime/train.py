@@ -139,7 +139,7 @@ def _run(
         start.report_agent(run, builder, envs.train, resume=learner.resume, **resumed)
         recorder = opened.enter_context(run.open_recorder())
         session = TrainingSession(run, builder, learner, envs, recorder)
-        session.judge = CheckpointJudge.open(run, builder, opened)
+        session.judge = CheckpointJudge.open(run, builder, envs.validation, opened)
         if goes_on is None:
             builder.fit_preprocessing(envs.train.env)
         else:

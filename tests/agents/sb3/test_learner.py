@@ -103,6 +103,30 @@ def test_boundaries_come_after_each_rollout_and_its_update(alias):
     assert len(seen) == 3
 
 
+@pytest.mark.parametrize("alias", ["ppo", "dqn"])
+def test_nobody_counted_the_updates_of_weights_that_were_trained_elsewhere(alias):
+    env = world_for(alias)
+    learner = learner_for(alias, env)
+    assert learner.updates == 0
+    state = learner.get_state()
+    elsewhere = State(state.arrays, {**state.data, "counters": {**state.data["counters"], "num_timesteps": 4096}})
+    learner.set_state(through_json(elsewhere))
+    assert learner.updates is None
+    learner.train(env, 4096 + 256, Hooks())
+    counted = learner.updates
+    assert counted > 0
+    learner.set_state(through_json(learner.get_state()))
+    assert learner.updates == counted
+
+
+def test_an_agent_that_collected_and_did_not_learn_yet_has_no_update():
+    learner = trained("dqn", 64, learning_starts=1000)
+    assert learner.timesteps == 64
+    fresh = learner_for("dqn", world_for("dqn"))
+    fresh.set_state(through_json(learner.get_state()))
+    assert learner.updates == fresh.updates == 0
+
+
 def test_off_policy_has_no_rollout():
     assert learner_for("dqn", world_for("dqn")).rollout_transitions is None
 

@@ -93,12 +93,15 @@ class SB3Learner:
             self.rollout_transitions = self._model.n_steps * self._model.n_envs
         #: How many environments a loaded state is of, where that differs from the model's.
         self._foreign_num_envs: int | None = None
+        #: Whether a loaded state has weights that were trained elsewhere, by updates that nobody counted here.
+        self._trained_elsewhere = False
         self._set_mark()
 
     @property
     def updates(self) -> int | None:
-        """Updates that made its policy."""
-        return int(self._model._n_updates)
+        """Updates that made its policy; None where it was trained elsewhere, and not here."""
+        counted = int(self._model._n_updates)
+        return None if self._trained_elsewhere and not counted else counted
 
     @property
     def model(self) -> BaseAlgorithm:
@@ -204,6 +207,7 @@ class SB3Learner:
             # ARS moves a vector of weights of its own, and its policy follows.
             self._model.weights = torch.nn.utils.parameters_to_vector(self._model.policy.parameters()).detach()
         self._set_counters(data["counters"])
+        self._trained_elsewhere = _was_trained_elsewhere(data)
         self._set_episodes(data["episodes"])
         self._training.move_to(generators)
         self._foreign_num_envs = data["num_envs"] if foreign else None
@@ -249,6 +253,17 @@ class SB3Learner:
             raise unfit(
                 f"it is of {self._foreign_num_envs} environments and cannot be {doing} with {self._model.n_envs}"
             )
+
+
+def _was_trained_elsewhere(data: JsonMapping) -> bool:
+    """Whether a state has transitions of which nothing was learnt here and nothing is remembered to be learnt from.
+
+    On-policy agents learn from every transition that they count, and others remember those that they have not learnt
+    from: such weights came with their transitions, as those of a file that Stable-Baselines3 saved.
+    """
+    counters, replay = data["counters"], data.get("replay", {})
+    remembers = replay.get("full", False) or replay.get("position", 0) > 0
+    return counters["num_timesteps"] > 0 and not counters["_n_updates"] and not remembers
 
 
 class HooksCallback(BaseCallback):
