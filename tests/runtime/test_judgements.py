@@ -223,8 +223,8 @@ def test_without_a_validation_window_nothing_is_judged_and_the_model_is_never_th
 
 
 NEVER_BEST = (
-    "models of this run are never the best: the spec has dates and no validation window, and only scores on that choose; "
-    "it is named by training.validation_start and validation_end"
+    "models of this run are never the best: the spec has dates and no validation window, and only scores on that "
+    "choose; it is named by training.validation_start and validation_end"
 )
 
 

@@ -58,7 +58,7 @@ def _worst_day(found: DemoResult, run_id: str) -> list[str]:
     depth, day = found.deepest_drawdown
     return [
         "",
-        f"The worst day of PPO's evaluation was {day}, {depth:.1%} below its peak. What it held then, why, at what cost",
+        f"The worst day of PPO's evaluation was {day}, {depth:.1%} below its peak. What it held, why, at what cost",
         f"(.venv/bin/rl runs holdings {run_id} --asof {day}):",
         *holding_lines(found.held),
     ]

@@ -20,8 +20,8 @@ from alphaswarm_rl.runtime.run import Run
 
 _log = logging.getLogger(__name__)
 _NEVER_BEST = (
-    "models of this run are never the best: the spec has dates and no validation window, and only scores on that choose; "
-    "it is named by training.validation_start and validation_end"
+    "models of this run are never the best: the spec has dates and no validation window, and only scores on that "
+    "choose; it is named by training.validation_start and validation_end"
 )
 
 
