@@ -5,9 +5,6 @@ import json
 import pytest
 
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.operations.baselines import baseline_spec
-from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.spec import RLExperimentSpec
 
 SPEC = """
 name: Tiny trading
@@ -98,19 +95,6 @@ def test_baselines_are_judged_once_in_the_same_way(rl, judge):
     text = rl("compare", result["run_id"], "--baselines").out
     assert "cash (baseline)" in text
     assert "undefined" in text
-
-
-def test_a_rule_that_was_judged_by_its_spec_alone_is_not_judged_again(rl, judge, settings):
-    run = judge("random")
-    with Ledger.open(settings) as ledger:
-        stored = ledger.version(run["version_id"]).payload
-    spec = RLExperimentSpec.from_data(stored, stored=True)
-    known = {RLRuntime(baseline_spec(spec, name), settings).evaluate().run_id for name in RULES}
-    other_seed = RLRuntime(baseline_spec(spec, "cash"), settings).evaluate(seed=spec.seed + 1).run_id
-    (group,) = rl("compare", run["run_id"], "--baselines", "--json").json["groups"]
-    assert {item["run_id"] for item in group["runs"] if item["baseline"]} <= known
-    listed = rl("runs", "list", "--columns", "id", "--json").json
-    assert {item["id"] for item in listed} == {run["run_id"], other_seed, *known}
 
 
 def test_a_comparison_says_what_it_cannot_know(rl, judge, settings):

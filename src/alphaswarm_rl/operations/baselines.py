@@ -7,7 +7,7 @@ from dataclasses import field
 
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.judgement import Judgement, judgement_differences
-from alphaswarm_rl.core.types import JsonMapping
+from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.ledger import EvaluationRow, Ledger, RunRow
 from alphaswarm_rl.operations.data import Data
@@ -87,16 +87,23 @@ def _judge(
     listen: Callable[[str], None],
 ) -> JudgedBaseline:
     from alphaswarm_rl.runtime import RLRuntime
+    from alphaswarm_rl.runtime.evaluate import Arguments
 
     run, evaluation = judged
-    known = _judged_before(settings, rule, run.seed, evaluation.judgement)
+    arguments = Arguments(
+        seed=run.seed,
+        window=_window(run, evaluation, spec),
+        episodes=evaluation.episodes,
+        deterministic=evaluation.deterministic,
+    )
+    known = _judged_before(settings, rule, arguments.as_dict(), evaluation.judgement)
     if known is not None:
         return JudgedBaseline(name, known.id, known.result_summary)
     listen(f"judging {name} ...")
     try:
         result = RLRuntime(rule, settings).evaluate(
             seed=run.seed,
-            window=_window(run, evaluation, spec),
+            window=arguments.window,
             episodes=evaluation.episodes,
             deterministic=evaluation.deterministic,
         )
@@ -115,12 +122,14 @@ def _window(run: RunRow, evaluation: EvaluationRow, spec: RLExperimentSpec) -> W
     return Window(*given) if given else spec.evaluation.window or None
 
 
-def _judged_before(settings: Settings, rule: RLExperimentSpec, seed: int, judgement: Judgement | None) -> RunRow | None:
-    """The newest run that judged a rule with that seed, on that judgement: it would play the same steps again."""
-    conditions = (f"exec_hash = {rule.exec_hash}", f"seed = {seed}", "target = evaluate", "status = completed")
+def _judged_before(
+    settings: Settings, rule: RLExperimentSpec, arguments: JsonObject, judgement: Judgement | None
+) -> RunRow | None:
+    """The newest run that judged a rule in that way, on that judgement."""
+    conditions = (f"exec_hash = {rule.exec_hash}", "target = evaluate", "status = completed")
     with Ledger.open(settings) as ledger:
         for row, _ in ledger.listed_runs(["id"], where=conditions, limit=None):
-            evaluations = ledger.evaluations(row.id)
+            evaluations = ledger.evaluations(row.id) if row.arguments == arguments else []
             if evaluations and not judgement_differences(judgement, evaluations[-1].judgement):
                 return row
     return None
