@@ -30,11 +30,11 @@ def test_upgrade_brings_a_registry_of_the_original_sql_along(rl, home):
     connection.close()
     assert rl("db", "status", "--json").json["registry"]["state"] == "older"
     registry = rl("db", "upgrade", "--json").json["registry"]
-    assert (registry["from"], registry["revision"], registry["head"]) == (None, "0002", "0002")
+    assert (registry["from"], registry["revision"], registry["head"]) == (None, "0003", "0003")
     assert rl("db", "status", "--json").json["registry"]["state"] == "current"
     assert "registry" in rl("db", "status").out
     with sqlite3.connect(home / "rl_registry.db") as connection:
-        assert connection.execute("SELECT version_num FROM rl_model_alembic_version").fetchall() == [("0002",)]
+        assert connection.execute("SELECT version_num FROM rl_model_alembic_version").fetchall() == [("0003",)]
         assert connection.execute("SELECT tags FROM models").fetchall() == []
 
 

@@ -1,4 +1,6 @@
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -8,6 +10,25 @@ def test_the_demo_shows_its_table(tmp_path):
     command = [sys.executable, "-m", "alphaswarm_rl.cli.demo", "--timesteps", "5000"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "COLUMNS": "140"})
     assert done.returncode == 0, done.stderr
+    (worst,) = re.finditer(r"evaluation was (\S+), (\S+)% below its peak", done.stdout)
+    (drawdown,) = re.findall(r"^PPO +\S+ +\S+ +\S+ +\S+ +\S+ +-(\S+)%", done.stdout, re.MULTILINE)
+    assert worst[2] == drawdown
+    assert worst[1].startswith("20")
+    (command,) = re.findall(r"\(\.venv/bin/(rl runs holdings .+)\):", done.stdout)
+    said = subprocess.run(
+        [sys.executable, "-m", "alphaswarm_rl.cli", *command.split()[1:], "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    held = json.loads(said.stdout)
+    assert (held["phase"], held["ts"][:10]) == ("evaluate", worst[1])
+    assert [row["symbol"] for row in held["holdings"]][:2] == ["CASH", "AAPL"]
+    for row in held["holdings"]:
+        assert re.search(rf"^{row['symbol']} +{row['quantity']:.6g} ", done.stdout, re.MULTILINE), row
+    assert "COST SO FAR" in done.stdout
+    assert "drawdown, %" in done.stdout
     for words in (
         "PPO",
         "equal weight",

@@ -86,6 +86,7 @@ def test_extras_come_from_the_metadata(monkeypatch):
         "otel",
         "postgres",
         "render",
+        "tensorboard",
         "tune",
         "wandb",
         "yahoo",

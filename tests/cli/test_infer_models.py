@@ -167,8 +167,9 @@ def test_episodes_of_the_best_model(rl, model):
 def test_models_of_two_scopes_are_not_compared(rl, trained, model, tmp_path):
     other = tmp_path / "other.yaml"
     other.write_text(
-        "name: other\nenv: {class: gymnasium, kwargs: {id: CartPole-v1}}\nagent: {class: random}\n"
-        "training: {total_timesteps: 100}\nevaluation: {episodes: 12}\n"
+        "name: other\nenv: {class: gymnasium, kwargs: {id: CartPole-v1}}\n"
+        "agent: {class: ppo, kwargs: {n_steps: 32, batch_size: 64, n_epochs: 1}}\n"
+        "training: {total_timesteps: 256, n_envs: 2}\nevaluation: {episodes: 12}\n"
     )
     assert rl("train", other).code == 0
     refused = rl("infer", "--load-best", stdin=ZERO)

@@ -182,6 +182,20 @@ def test_positions_as_of_a_day_are_those_of_each_episode(judged, settings):
     assert max(row["ts"] for row in made).date() == pd.Timestamp("2020-09-04").date()
 
 
+def test_of_many_fills_until_a_day_the_newest_are_shown_in_order(judged, settings, recorded):
+    filled = recorded["fills"]
+    until = filled[filled.ts < "2020-09-08"].sort_values(["ts", "phase", "env_idx", "episode", "step", "fill_idx"])
+    key = ["ts", "phase", "episode", "step", "fill_idx"]
+    for count in (1, 3, len(until), len(until) + 1):
+        shown = fills(settings, TradesQuery(judged.run_id, asof=DAY, limit=count))
+        rows = [[row[name] for name in key] for row in shown.rows]
+        assert rows == [list(row) for row in until[key].tail(count).itertuples(index=False)]
+        assert shown.more == (count < len(until))
+    assert {str(row["ts"].date()) for row in fills(settings, TradesQuery(judged.run_id, asof=DAY, limit=3)).rows} == {
+        DAY
+    }
+
+
 def test_what_is_no_day_is_refused(judged, settings):
     with pytest.raises(OptionError, match="it is not a date"):
         holdings(settings, HoldingsQuery(judged.run_id, asof="yesterday"))

@@ -13,6 +13,7 @@ from alphaswarm_rl.runtime import RLRuntime, RunFailed
 from alphaswarm_rl.runtime.model_judging import judge_models
 from alphaswarm_rl.settings import RegistrySettings, StoreSettings
 from tests.runtime.conftest import tiny
+from tests.runtime.test_resume import halted_run
 from tests.runtime.test_trading import LATER, trading
 
 RULE = {"class": "random"}
@@ -256,6 +257,46 @@ def test_without_a_validation_window_nothing_is_judged_and_the_model_is_never_th
     with pytest.raises(ModelError, match=r"training\.validation_start") as caught:
         judge_models(last.id, often)
     assert caught.value.why == "its spec has no validation window, so it is never the best of its scope"
+
+
+NEVER_BEST = (
+    "models of this run are never the best: the spec has dates and no validation window, and only scores on that "
+    "choose; it is named by training.validation_start and validation_end"
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "settled", "notices"),
+    [
+        (trading(agent=NATIVE, env_kwargs=WHOLE), {}, [NEVER_BEST]),
+        (trading(agent=NATIVE, env_kwargs=WHOLE, evaluation={"episodes": 0}), {}, [NEVER_BEST]),
+        (trading(agent=NATIVE, env_kwargs=WHOLE), {"judge_checkpoints": False}, [NEVER_BEST]),
+        (validated_spec(), {}, []),
+        (trading(agent=NATIVE, env_kwargs=WHOLE), {"enable": False}, []),
+        (trading(agent=RULE, env_kwargs=WHOLE), {}, []),
+        (tiny(), {}, []),
+    ],
+    ids=["no window", "no evaluation", "not judging", "a window", "no registry", "a rule", "no dates"],
+)
+def test_dates_without_a_validation_window_are_noticed_in_the_row_of_the_training(
+    settings, ledger, spec, settled, notices
+):
+    settings = settings.model_copy(update={"registry": RegistrySettings(**settled)})
+    result = RLRuntime(spec, settings).train()
+    row = ledger.run(result.run_id)
+    assert [notice for notice in row.notices if "never the best" in notice] == notices
+    assert result.notices == row.notices
+    # The run that judges such a policy has nothing to do with it.
+    if spec.evaluation.episodes:
+        assert NEVER_BEST not in RLRuntime.from_run(result.run_id, settings).evaluate().notices
+
+
+def test_a_resumed_training_says_it_once(settings, ledger):
+    spec = trading(agent=NATIVE, env_kwargs=WHOLE, training={"total_timesteps": 4096, "log_interval": 1})
+    stopped = halted_run(spec, settings)
+    resumed = RLRuntime.from_run(stopped.run_id, settings).resume()
+    assert (resumed.run_id, resumed.status) == (stopped.run_id, "completed")
+    assert ledger.run(stopped.run_id).notices.count(NEVER_BEST) == 1
 
 
 def test_bars_of_training_are_left_out_of_the_judgement(often, registry):

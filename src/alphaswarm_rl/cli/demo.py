@@ -9,6 +9,7 @@ import click
 
 from alphaswarm_rl.cli.plot import plot_lines
 from alphaswarm_rl.cli.reporting import BROKEN
+from alphaswarm_rl.cli.run_tables import holding_lines
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import SHORT_ID, columns
 
@@ -35,11 +36,7 @@ def main(timesteps: int) -> None:
 
 
 def _lines(found: DemoResult) -> list[str]:
-    steps, run_id = f"{found.recorded_steps:,}", found.contest[0].run_id
-    worst = ""
-    if found.deepest_drawdown is not None:
-        depth, date = found.deepest_drawdown
-        worst = f"; the deepest drawdown of the evaluation was {depth:.1%} on {date}"
+    steps, run_id = f"{found.recorded_steps:,}", found.contest[0].run_id[:SHORT_ID]
     return [
         *_table(f"20 US stocks, {found.window}, after costs", found.contest),
         found.verdict,
@@ -48,8 +45,22 @@ def _lines(found: DemoResult) -> list[str]:
         f"The evaluation gave the same return as training's own: {found.same_return}.",
         f"Both replays gave the same bytes, under the version that trained: {found.same_bytes}.",
         "",
-        f"All {steps} steps of the training run are in tables{worst}: .venv/bin/rl sql 'SELECT ...'.",
-        f"Look closer: .venv/bin/rl runs show {run_id[:SHORT_ID]}",
+        f"All {steps} steps of the training run are in tables: .venv/bin/rl sql 'SELECT ...'.",
+        f"Look closer: .venv/bin/rl runs show {run_id}",
+        *_worst_day(found, run_id),
+    ]
+
+
+def _worst_day(found: DemoResult, run_id: str) -> list[str]:
+    """What the trained policy held where its account was furthest below its peak."""
+    if found.deepest_drawdown is None or found.held is None:
+        return []
+    depth, day = found.deepest_drawdown
+    return [
+        "",
+        f"The worst day of PPO's evaluation was {day}, {depth:.1%} below its peak. What it held, why, at what cost",
+        f"(.venv/bin/rl runs holdings {run_id} --asof {day}):",
+        *holding_lines(found.held),
     ]
 
 

@@ -215,7 +215,10 @@ def positions(session: Session, **chosen: Any) -> None:
 @_ASOF
 @_choosing_steps
 def fills(session: Session, **chosen: Any) -> None:
-    """Show a run's fills, with their costs and reasons; as of a day those until then."""
+    """Show a run's fills, with their costs and reasons.
+
+    As of a day they are those until then, by their bars; of more than --limit the newest.
+    """
     from alphaswarm_rl.operations.run_steps import TradesQuery, fills
 
     _show_steps(session, fills(session.settings, TradesQuery(**chosen)))

@@ -168,9 +168,14 @@ class Builder:
         obs = self.spec.obs
         return ObservationSettings(normalize=obs.normalize, clip_range=obs.clip_range, stack_frames=obs.stack_frames)
 
+    @property
+    def has_dates(self) -> bool:
+        """Whether the environment plays dates; one that has none makes its own episodes."""
+        return WINDOW in self.env.slots()
+
     def refuse_window(self, window: Window) -> None:
         """Refuses dates for an environment that has none."""
-        if window and WINDOW not in self.env.slots():
+        if window and not self.has_dates:
             raise SpecError(
                 f"window {window}",
                 f"the env {self.env.rl_alias!r} has no dates",

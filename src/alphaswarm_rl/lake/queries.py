@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from tempfile import TemporaryDirectory
@@ -139,8 +139,8 @@ def steps_of_run(
         run: The run.
         kind: Which table.
         chosen: Only rows with these values, by column: names out of a list and whole numbers.
-        limit: At most that many rows.
-        until: Only steps of bars before that moment.
+        limit: At most that many rows: the first ones, or the newest before a moment that was given.
+        until: Only steps of bars before that moment; rows are in the order of their bars then.
         last: Only the last of these steps of each episode.
 
     Raises:
@@ -152,7 +152,11 @@ def steps_of_run(
             conditions = f"WHERE true{_conditions(chosen, until)}"
             statement = f"SELECT * EXCLUDE ({', '.join(_OF_THE_RUN)}) FROM {view} {conditions}"
             statement += f" QUALIFY step = max(step) OVER ({_EPISODE})" if last else ""
-            return _fetch(connection, f"{statement} ORDER BY {ORDER[kind]}", limit)
+            if until is None or last:
+                return _fetch(connection, f"{statement} ORDER BY {ORDER[kind]}", limit)
+            backwards = ", ".join(f"{column} DESC" for column in ("ts", *ORDER[kind].split(", ")))
+            newest = _fetch(connection, f"{statement} ORDER BY {backwards}", limit)
+            return replace(newest, rows=newest.rows[::-1])
         except duckdb.Error as error:
             raise LakeError(f"the steps of run {run.id}", _first_line(error), _DAMAGED) from error
 

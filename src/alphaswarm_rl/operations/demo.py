@@ -12,7 +12,14 @@ from alphaswarm_rl.operations.baselines import baseline_spec
 from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import operation
-from alphaswarm_rl.operations.run_steps import AccountCurve, EquityQuery, account_curve
+from alphaswarm_rl.operations.run_steps import (
+    AccountCurve,
+    EquityQuery,
+    Holdings,
+    HoldingsQuery,
+    account_curve,
+    holdings,
+)
 from alphaswarm_rl.options.resolve import effective_spec
 from alphaswarm_rl.runtime import RLRuntime, RunResult
 from alphaswarm_rl.settings import Settings
@@ -49,6 +56,7 @@ class DemoResult(Data):
         same_bytes: Whether both replays gave the same metrics, and all runs are of one version.
         recorded_steps: How many steps of the training run are in the tables.
         deepest_drawdown: The worst of the evaluation, and its date.
+        held: What was held on that day, why, and at what cost.
         curve: The account in the evaluation.
     """
 
@@ -60,6 +68,7 @@ class DemoResult(Data):
     same_bytes: bool
     recorded_steps: int
     deepest_drawdown: tuple[float, str] | None
+    held: Holdings | None
     curve: AccountCurve | None
 
 
@@ -89,8 +98,13 @@ def demo(settings: Settings, request: DemoRequest, *, caller: Caller = NOBODY) -
         same_bytes=one == other and len(versions) == 1,
         recorded_steps=steps,
         deepest_drawdown=worst,
+        held=None if worst is None else _held(settings, trained.run_id, worst[1]),
         curve=curve,
     )
+
+
+def _held(settings: Settings, run_id: str, day: str) -> Holdings:
+    return holdings(settings, HoldingsQuery(run_id, asof=day, phase="evaluate"))
 
 
 def _timed(label: str, run: Callable[[], RunResult]) -> tuple[RunResult, JudgedRun]:

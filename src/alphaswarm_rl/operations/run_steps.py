@@ -249,7 +249,7 @@ def positions(settings: Settings, request: TradesQuery) -> Steps:
 
 @operation("runs.fills")
 def fills(settings: Settings, request: TradesQuery) -> Steps:
-    """A run's fills, step by step; as of a day those until then."""
+    """A run's fills, step by step; as of a day those until then, of more than the limit the newest."""
     return _steps(settings, "fills", request, when=_moment(request.asof))
 
 

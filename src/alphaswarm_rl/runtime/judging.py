@@ -19,6 +19,10 @@ from alphaswarm_rl.runtime.rollout import EvaluationPlan
 from alphaswarm_rl.runtime.run import Run
 
 _log = logging.getLogger(__name__)
+_NEVER_BEST = (
+    "models of this run are never the best: the spec has dates and no validation window, and only scores on that "
+    "choose; it is named by training.validation_start and validation_end"
+)
 
 
 class CheckpointJudge:
@@ -44,6 +48,8 @@ class CheckpointJudge:
     ) -> CheckpointJudge | None:
         """The judge of a training; None where its spec has no validation window, or the settings want none.
 
+        A spec with dates and without that window is a notice in the run's row: its models will never be the best.
+
         Args:
             run: The run.
             builder: Builds what it needs.
@@ -52,9 +58,12 @@ class CheckpointJudge:
             opened: Closes an environment that the judge has for itself.
         """
         spec, registry = run.spec, run.settings.registry
-        if not (registry.enable and registry.judge_checkpoints and spec.evaluation.episodes):
+        if not registry.enable:
             return None
         if not spec.training.validation_window:
+            run.add_notices([_NEVER_BEST] if builder.agent.trains and builder.has_dates else [])
+            return None
+        if not (registry.judge_checkpoints and spec.evaluation.episodes):
             return None
         window = builder.judged_window(spec.training.validation_window, builder.trained_windows())
         if window is None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from alphaswarm_rl.core.errors import ModelError, OptionError
 from alphaswarm_rl.core.judgement import judgement_differences
-from alphaswarm_rl.core.slots import WINDOW
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder, builder_for
@@ -133,7 +132,7 @@ def _window(rows: Iterable[ModelRow], specs: list[RLExperimentSpec], settings: S
 
 
 def _refuse_no_validation_window(model: ModelRow, builder: Builder, validation: Window) -> None:
-    if WINDOW not in builder.env.slots():
+    if not builder.has_dates:
         raise ModelError(
             f"model {model.id}",
             "its environment has no dates, so every evaluation chooses",
