@@ -92,9 +92,14 @@ def test_baselines_are_judged_once_in_the_same_way(rl, judge):
     assert set(labels) == RULES
     assert labels[-1] == "cash"  # its Sharpe ratio is undefined, and ranks behind every other
     assert group["runs"][-1]["measures"]["sharpe"]["value"] is None
+    assert group["runs"][-1]["undefined"] == {
+        "sharpe": "the returns do not vary",
+        "sortino": "no return is a loss",
+    }
+    assert group["runs"][0]["undefined"] == {}
     text = rl("compare", result["run_id"], "--baselines").out
     assert "cash (baseline)" in text
-    assert "undefined" in text
+    assert f"undefined for {group['runs'][-1]['run_id'][:8]}: sharpe, the returns do not vary" in text
 
 
 def test_a_comparison_says_what_it_cannot_know(rl, judge, settings):
