@@ -102,6 +102,19 @@ def test_baselines_are_judged_once_in_the_same_way(rl, judge):
     assert f"undefined for {group['runs'][-1]['run_id'][:8]}: sharpe, the returns do not vary" in text
 
 
+def test_with_a_margin_rules_trade_by_weights_under_the_same_judgement(rl, tmp_path):
+    path = tmp_path / "short.yaml"
+    margin = "margin: {initial: 0.5, maintenance: 0.25, short: true}"
+    action = "action: {class: continuous_weights, kwargs: {short: true}}"
+    path.write_text((SPEC % (1, "random")).replace("next_close}", f"next_close, {margin}}}") + action)
+    result = rl("evaluate", path, "--baselines", "--json").json
+    assert [rule["error"] for rule in result["baselines"]] == [None] * len(RULES)
+    (group,) = rl("compare", result["run_id"], "--baselines", "--json").json["groups"]
+    assert {run["label"] for run in group["runs"]} == RULES
+    cash = next(rule for rule in result["baselines"] if rule["name"] == "cash")
+    assert (cash["metrics"]["total_return"], cash["metrics"]["turnover"]) == (0.0, 0.0)
+
+
 def test_a_comparison_says_what_it_cannot_know(rl, judge, settings):
     run = judge("random")
     with Ledger.open(settings) as ledger:

@@ -9,6 +9,7 @@ from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.judgement import Judgement, judgement_differences
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.envs.trading import TradingComponent, margin_of
 from alphaswarm_rl.ledger import EvaluationRow, Ledger, RunRow
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.settings import Settings
@@ -17,6 +18,8 @@ from alphaswarm_rl.spec import RLExperimentSpec
 #: Orders in money, in fractions of shares and without a limit that binds: what is held between rebalancings is not
 #: traded. Target weights would be restored at every fill.
 _ORDERS = {"class": "integer_shares", "kwargs": {"hmax": 1e9, "unit": "money", "whole": False}}
+#: Orders are bound by cash; an account that may owe takes weights alone.
+_WEIGHTS = {"class": "continuous_weights"}
 #: By what people call them, the policy of each: to order nothing is to keep the cash.
 _OF_TRADING = {
     "cash": "constant",
@@ -47,13 +50,15 @@ def baseline_names(spec: RLExperimentSpec) -> tuple[str, ...]:
 
 
 def baseline_spec(spec: RLExperimentSpec, name: str) -> RLExperimentSpec:
-    """The same experiment with a rule in place of the agent; in a market it trades by orders."""
+    """The same experiment with a rule in place of the agent; in a market it trades by orders, or weights."""
     data = spec.as_data()
     trades = _trades(spec)
     data |= {"name": f"{spec.name}: {name}", "slug": "", "agent": {"class": (_OF_TRADING | _OF_OTHERS)[name]}}
     data["training"] = {**data["training"], "advantage": None}
     if trades and name != "random":
-        data["action"] = _ORDERS
+        data["action"] = _WEIGHTS if _lends(spec) else _ORDERS
+    if name == "cash" and _lends(spec):
+        data["agent"]["kwargs"] = {"action": 0}  # the middle of weights, which the policy takes by itself, buys
     return RLExperimentSpec.from_data(data)
 
 
@@ -138,3 +143,10 @@ def _judged_before(
 def _trades(spec: RLExperimentSpec) -> bool:
     assert spec.env is not None
     return "action" in spec.env.build().slots()
+
+
+def _lends(spec: RLExperimentSpec) -> bool:
+    """Whether the account of a market may owe something."""
+    assert spec.env is not None
+    component = spec.env.build()
+    return isinstance(component, TradingComponent) and margin_of(component.config.margin).lends
