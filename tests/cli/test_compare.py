@@ -102,6 +102,16 @@ def test_baselines_are_judged_once_in_the_same_way(rl, judge):
     assert f"undefined for {group['runs'][-1]['run_id'][:8]}: sharpe, the returns do not vary" in text
 
 
+@pytest.mark.parametrize("env", ["stock_trading, kwargs: {hmax: 50", "stop_loss, kwargs: {hmax: 500, stop: 0.8"])
+def test_parameters_of_an_action_that_rules_replace_are_no_obstacle(rl, tmp_path, env):
+    path = tmp_path / "orders.yaml"
+    path.write_text((SPEC % (1, "random")).replace("stock_trading, kwargs: {", f"{env}, "))
+    result = rl("evaluate", path, "--baselines", "--json").json
+    assert [rule["error"] for rule in result["baselines"]] == [None] * len(RULES)
+    (group,) = rl("compare", result["run_id"], "--baselines", "--json").json["groups"]
+    assert {run["label"] for run in group["runs"]} == RULES
+
+
 def test_with_a_margin_rules_trade_by_weights_under_the_same_judgement(rl, tmp_path):
     path = tmp_path / "short.yaml"
     margin = "margin: {initial: 0.5, maintenance: 0.25, short: true}"

@@ -57,6 +57,7 @@ def baseline_spec(spec: RLExperimentSpec, name: str) -> RLExperimentSpec:
     data["training"] = {**data["training"], "advantage": None}
     if trades and name != "random":
         data["action"] = _WEIGHTS if _lends(spec) else _ORDERS
+        data["env"] = {**data["env"], "kwargs": _without_those_of_its_action(spec, data["env"]["kwargs"])}
     if name == "cash" and _lends(spec):
         data["agent"]["kwargs"] = {"action": 0}  # the middle of weights, which the policy takes by itself, buys
     return RLExperimentSpec.from_data(data)
@@ -143,6 +144,14 @@ def _judged_before(
 def _trades(spec: RLExperimentSpec) -> bool:
     assert spec.env is not None
     return "action" in spec.env.build().slots()
+
+
+def _without_those_of_its_action(spec: RLExperimentSpec, kwargs: JsonMapping) -> JsonObject:
+    """The parameters of an environment whose own action is replaced: it refuses those that would change nothing."""
+    assert spec.env is not None
+    by_slot = getattr(spec.env.build(), "parameters_of", {})
+    kept = [name for slot, names in by_slot.items() if slot != "action" and not getattr(spec, slot) for name in names]
+    return {name: value for name, value in kwargs.items() if name in kept or name not in by_slot.get("action", ())}
 
 
 def _lends(spec: RLExperimentSpec) -> bool:
