@@ -92,9 +92,37 @@ def test_baselines_are_judged_once_in_the_same_way(rl, judge):
     assert set(labels) == RULES
     assert labels[-1] == "cash"  # its Sharpe ratio is undefined, and ranks behind every other
     assert group["runs"][-1]["measures"]["sharpe"]["value"] is None
+    assert group["runs"][-1]["undefined"] == {
+        "sharpe": "the returns do not vary",
+        "sortino": "no return is a loss",
+    }
+    assert group["runs"][0]["undefined"] == {}
     text = rl("compare", result["run_id"], "--baselines").out
     assert "cash (baseline)" in text
-    assert "undefined" in text
+    assert f"undefined for {group['runs'][-1]['run_id'][:8]}: sharpe, the returns do not vary" in text
+
+
+@pytest.mark.parametrize("env", ["stock_trading, kwargs: {hmax: 50", "stop_loss, kwargs: {hmax: 500, stop: 0.8"])
+def test_parameters_of_an_action_that_rules_replace_are_no_obstacle(rl, tmp_path, env):
+    path = tmp_path / "orders.yaml"
+    path.write_text((SPEC % (1, "random")).replace("stock_trading, kwargs: {", f"{env}, "))
+    result = rl("evaluate", path, "--baselines", "--json").json
+    assert [rule["error"] for rule in result["baselines"]] == [None] * len(RULES)
+    (group,) = rl("compare", result["run_id"], "--baselines", "--json").json["groups"]
+    assert {run["label"] for run in group["runs"]} == RULES
+
+
+def test_with_a_margin_rules_trade_by_weights_under_the_same_judgement(rl, tmp_path):
+    path = tmp_path / "short.yaml"
+    margin = "margin: {initial: 0.5, maintenance: 0.25, short: true}"
+    action = "action: {class: continuous_weights, kwargs: {short: true}}"
+    path.write_text((SPEC % (1, "random")).replace("next_close}", f"next_close, {margin}}}") + action)
+    result = rl("evaluate", path, "--baselines", "--json").json
+    assert [rule["error"] for rule in result["baselines"]] == [None] * len(RULES)
+    (group,) = rl("compare", result["run_id"], "--baselines", "--json").json["groups"]
+    assert {run["label"] for run in group["runs"]} == RULES
+    cash = next(rule for rule in result["baselines"] if rule["name"] == "cash")
+    assert (cash["metrics"]["total_return"], cash["metrics"]["turnover"]) == (0.0, 0.0)
 
 
 def test_a_comparison_says_what_it_cannot_know(rl, judge, settings):

@@ -28,6 +28,7 @@ MARGIN = {"initial": 0.5, "maintenance": 0.4, "short": True}
 WAYS = {
     "whole": ({"class": "integer_shares", "kwargs": {"hmax": 60}}, False),
     "fractional": ({"class": "integer_shares", "kwargs": {"hmax": 60, "whole": False}}, False),
+    "stops": ({"class": "stop_loss_shares", "kwargs": {"hmax": 60, "stop": 0.95}}, False),
     "levels": ({"class": "multi_discrete", "kwargs": {"hmax": 60}}, False),
     "softmax": ({"class": "softmax_weights"}, False),
     "weights": ({"class": "continuous_weights"}, False),
@@ -48,11 +49,16 @@ def actions_of(env, rng):
         found = rng.uniform(-1.0, 1.0, (env.num_envs, *space.shape)).astype(space.dtype)
     else:
         found = rng.integers(0, space.n if hasattr(space, "n") else space.nvec, (env.num_envs, *space.shape))
+    return on_device(env, found)
+
+
+def on_device(env, actions):
+    """The actions as the environment takes them."""
     if not hasattr(env, "device"):
-        return found
+        return actions
     import torch
 
-    return torch.from_numpy(found)
+    return torch.from_numpy(actions)
 
 
 def logged(env, tables, infos):
@@ -176,7 +182,7 @@ def steps_of(panel, actions, **kwargs):
     env.reset()
     found = []
     for action in actions:
-        *_, infos = env.step(np.array([action], env.single_action_space.dtype))
+        *_, infos = env.step(on_device(env, np.array([action], env.single_action_space.dtype)))
         step = logged(env, tables, infos)
         assert_adds_up(*step)
         found.append(step)
@@ -252,6 +258,23 @@ def test_what_the_gate_sells_is_sold_by_the_gate():
     assert fill_rows(gated) == [(pytest.approx(-50.0), 10.0, "gate")]
     assert gated[2].targets[0, 0].tolist() == [0.5, 0.0]
     assert fill_rows(again) == []
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_what_the_stop_of_an_order_sells_is_sold_by_a_stop_whatever_the_agent_orders(backend):
+    stops = {"action": {"class": "stop_loss_shares", "kwargs": {"hmax": 8, "stop": 0.9}}, "backend": backend}
+    panel = trend([10.0, 10.0, 9.0, 9.0, 9.0])
+    bought, held, stopped, after = steps_of(panel, [[1.0], [0.0], [1.0], [-0.5]], **stops)
+    assert fill_rows(bought) == [(8.0, 10.0, "action")]
+    assert fill_rows(held) == fill_rows(after) == []
+    assert fill_rows(stopped) == [(-8.0, 9.0, "stop")]
+    assert stopped[2].targets[0, 0].tolist() == [-8.0]
+
+
+def test_what_the_agent_sells_itself_is_no_stop():
+    stops = {"action": {"class": "stop_loss_shares", "kwargs": {"hmax": 8, "stop": 0.9}}}
+    _, sold = steps_of(trend([10.0, 10.0, 10.0]), [[1.0], [-1.0]], **stops)
+    assert fill_rows(sold) == [(-8.0, 10.0, "action")]
 
 
 def test_the_stages_are_the_action_and_the_gate_where_there_is_one():

@@ -300,6 +300,15 @@ def test_a_sum_of_money_may_be_off_by_rounding():
     assert flaws_of({"positions": changed}) == []
 
 
+@pytest.mark.parametrize("column", ["portfolio_value", "cost", "carry"])
+def test_an_account_that_does_not_say_what_positions_come_to(column):
+    def changed(table):
+        return table.set_column(table.column_names.index(column), column, pa.nulls(len(table), pa.float64()))
+
+    (flaw,) = flaws_of({"equity_curves": changed})
+    assert (flaw.kind, flaw.check) == ("positions", "money")
+
+
 def test_steps_without_all_their_positions(lake, ledger):
     delivered_rows(lake, ledger, {"positions": lambda table: table.slice(1)})
     assert found(lake, ledger) == [("rl.positions", "train", "incomplete", False)]

@@ -120,3 +120,10 @@ def test_many_bars_are_put_together():
     assert found.returns[0] == pytest.approx(1.001**3 - 1, rel=1e-8)
     assert found.returns[-1] == pytest.approx(1.001**3 - 1, rel=1e-8)
     assert found.periods_per_year == panel.periods_per_year / 3
+
+
+def test_as_many_bars_as_are_kept_are_kept_as_they_are():
+    plan = world(random_panel(1, bars=MOST_PERIODS + 60, gaps=False)).plan
+    found = account_evidence(plan, [played(100 * 1.001 ** np.arange(MOST_PERIODS + 1))])
+    assert (found.bars, len(found.returns)) == (MOST_PERIODS, MOST_PERIODS)
+    assert found.periods_per_year == plan.panel.periods_per_year

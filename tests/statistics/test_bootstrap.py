@@ -7,6 +7,7 @@ import pytest
 
 from alphaswarm_rl.core.seeding import generator
 from alphaswarm_rl.statistics.bootstrap import (
+    _window_width,
     bootstrap_difference,
     optimal_block_length,
     resampled_rows,
@@ -97,9 +98,19 @@ def test_block_lengths_have_bounds_and_columns_take_the_longest():
     # Changes of noise take each other back, their sum has next to no variance: 3 sqrt(n) is the bound, then n / 3.
     assert optimal_block_length(np.diff(recursion(101, 0.0))) == 30.0
     assert optimal_block_length(np.diff(recursion(31, 0.0))) == 10.0
+    # Either bound is rounded up, and eight periods are enough to have a length of their own.
+    assert optimal_block_length(np.diff(recursion(92, 0.0))) == 29.0
+    assert optimal_block_length(np.arange(8.0)) > 1.0
     short, long = recursion(252, 0.3), recursion(252, 0.9)
     assert optimal_block_length(np.column_stack([short, long])) == optimal_block_length(long)
     assert optimal_block_length(np.column_stack([long, short])) == optimal_block_length(long)
+
+
+@pytest.mark.parametrize(("errors", "width"), [(1.99, 2), (2.01, 12)])
+def test_an_autocorrelation_below_two_standard_errors_is_none(errors, width):
+    periods = 100
+    correlations = np.full(13, errors * math.sqrt(math.log10(periods) / periods))
+    assert _window_width(correlations, 5, periods) == width
 
 
 def test_intervals_cover_the_truth_of_an_autoregression_and_single_periods_do_not():

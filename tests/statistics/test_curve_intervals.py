@@ -81,3 +81,10 @@ def test_the_periods_of_a_year_come_back_from_the_volatility():
     assert periods_per_year([np.full(9, 5.0)], 0.1) is None
     assert periods_per_year(curves, 0.0) is None
     assert periods_per_year([], 0.1) is None
+    assert periods_per_year([np.array([1.0, 2.0])], 0.1) is None  # one return has no deviation
+
+
+def test_an_account_that_owes_more_than_it_has_lost_everything():
+    found = curve_intervals([np.array([100.0, 50.0, -10.0, -10.0])], 250.0, resamples=50)
+    assert found["annual_return"].estimate == -1.0
+    assert found["total_return"].estimate == pytest.approx(-1.1)

@@ -14,6 +14,7 @@ class StopLossShares(IntegerShares):
 
     rl_alias = "stop_loss_shares"
     tracks_cost = True
+    stops_orders = True
 
     class Config(IntegerShares.Config):
         """Parameters of orders with a stop-loss."""
@@ -23,5 +24,8 @@ class StopLossShares(IntegerShares):
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes units per asset."""
         super().step(view, state, out)
-        stopped = (view.positions > 0) & (view.close <= self.config.stop * view.average_cost)
-        out[...] = view.xp.where(stopped, -view.positions, out)
+        out[...] = view.xp.where(self.stopped(view, state), -view.positions, out)
+
+    def stopped(self, view: View, state: NamedArrays) -> BackendArray:
+        """Assets that are held and have fallen that far."""
+        return (view.positions > 0) & (view.close <= self.config.stop * view.average_cost)

@@ -70,6 +70,8 @@ def _group_lines(group: JudgedAlike) -> list[str]:
     lines = [heading, *columns(titles, [_cells(run, measures) for run in group.runs])]
     if any(run.in_sample for run in group.runs):
         lines.append(f"{_IN_SAMPLE} in sample: bars of training or validation are in it")
+    for run in group.runs:
+        lines += [f"undefined for {run.run_id[:SHORT_ID]}: {name}, {why}" for name, why in run.undefined.items()]
     without = [run for run in group.runs if run.why_no_intervals not in (None, "there is no account")]
     return lines + [f"no intervals for {run.run_id[:SHORT_ID]}: {run.why_no_intervals}" for run in without]
 

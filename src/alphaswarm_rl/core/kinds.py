@@ -195,6 +195,8 @@ class ActionSpec(SmallComponent):
     """How the agent's output becomes something to do: reads `view.action`, writes what `trade` says."""
 
     rl_kind = "action"
+    #: Whether its orders have a stop: `stopped` says what that sells.
+    stops_orders: ClassVar[bool] = False
 
     @abc.abstractmethod
     def space(self, panel: Panel) -> AnySpace:
@@ -217,6 +219,13 @@ class ActionSpec(SmallComponent):
         It is asked before `exits`, and only where fills are recorded; it changes nothing. Here: all are.
         """
         return view.xp.ones(view.n, dtype=view.xp.bool_)
+
+    def stopped(self, view: View, state: NamedArrays) -> BackendArray:
+        """For orders with a stop: which assets it sells whatever the agent wants, (n, A) bool.
+
+        It is asked before the fill, and only where fills are recorded; it changes nothing.
+        """
+        return view.xp.zeros((view.n, view.market.assets), dtype=view.xp.bool_)
 
     def symbols(self, panel: Panel) -> tuple[str, ...]:
         """What each component of an action is about: an asset, or `CASH`."""

@@ -40,15 +40,15 @@ class Window:
         if not self.overlaps(other):
             yield self
             return
-        if other.start is not None and (self.start is None or self.start < other.start):
+        if other.start is not None and (self.start is None or _moment(self.start) < _moment(other.start)):
             yield Window(self.start, other.start)
-        if other.end is not None and (self.end is None or other.end < self.end):
+        if other.end is not None and (self.end is None or _moment(other.end) < _moment(self.end)):
             yield Window(other.end, self.end)
 
     def overlaps(self, other: Window) -> bool:
         """Whether the two share a moment; an open end reaches everything."""
-        starts_before = self.start is None or other.end is None or self.start < other.end
-        return starts_before and (other.start is None or self.end is None or other.start < self.end)
+        starts_before = self.start is None or other.end is None or _moment(self.start) < _moment(other.end)
+        return starts_before and (other.start is None or self.end is None or _moment(other.start) < _moment(self.end))
 
 
 def _moment(date: str) -> datetime:

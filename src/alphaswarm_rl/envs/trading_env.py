@@ -109,7 +109,7 @@ class TradingEnv(BaseRLEnv):
 
     @cached_property
     def _log_names(self) -> tuple[str, ...]:
-        return log_names(self.market, self.trade, self.plan.margin)
+        return log_names(self.market, self.trade, self.plan.margin, stops=self.decider.stops_orders)
 
     def _account(self) -> dict[str, Array]:
         """The arrays of the accounts; the last action is none of them."""

@@ -111,7 +111,8 @@ class TorchTradingEnv(TorchVectorEnv):
             What turns them into positions and fills, on the host.
         """
         if not self._log_names:
-            self._log_names = log_names(self.market, self.trade, self.plan.margin)
+            stops = self._parts.decider.stops_orders
+            self._log_names = log_names(self.market, self.trade, self.plan.margin, stops=stops)
             self.step_anew()
         return TradeTables.of(self.traded_names, self.market, self.plan.costs, self.trade)
 

@@ -51,8 +51,8 @@ _MONEY = f"""
             abs(held.moved - coalesce(paid.moved, 0)) AS of_units,
             abs(coalesce(paid.cost, 0) - e.cost) AS of_cost, abs(held.carry - e.carry) AS of_carry
         FROM held LEFT JOIN paid USING ({_KEY}) LEFT JOIN equity_curves e USING ({_KEY})
-    ) WHERE NOT (of_equity <= least AND of_cash <= least AND of_units <= least AND of_cost <= least
-        AND of_carry <= least) OR of_equity IS NULL OR of_cost IS NULL
+    ) WHERE NOT coalesce(of_equity <= least AND of_cash <= least AND of_units <= least AND of_cost <= least
+        AND of_carry <= least, false)
     GROUP BY phase ORDER BY phase
 """
 

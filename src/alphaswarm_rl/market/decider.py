@@ -104,6 +104,15 @@ class Decider:
         """For brackets: which of the exits that `exits` will give next are stops, (n,) bool."""
         return self._component.stops(view, self.action.state)
 
+    @property
+    def stops_orders(self) -> bool:
+        """Whether the action sells by a stop of its own."""
+        return self._component.stops_orders
+
+    def stopped(self, view: View) -> BackendArray:
+        """Which assets the action sells by its stop, whatever the agent wants, (n, A) bool."""
+        return self._component.stopped(view, self.action.state)
+
     def masks(self, view: View) -> BackendArray | None:
         """Which discrete actions are legal now, (n, actions); None where the action masks none."""
         return self._component.mask(view, self.action.state)

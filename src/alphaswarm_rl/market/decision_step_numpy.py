@@ -95,6 +95,8 @@ class NumpyDecisionStep:
         self.decider.decide(
             view, self._actions.checked(actions), self._targets, None if self.log is None else self.log.targets
         )
+        if self.log is not None and self.decider.stops_orders:
+            self.log.stopped = self.decider.stopped(view)
         view.value_before[:] = view.value
         self._fill_and_mark()
         np.maximum(view.peak, view.value, out=view.peak)

@@ -63,6 +63,8 @@ class TorchDecisionStep:
             log: Is told what the step does, asset by asset; None: nobody wants to know.
         """
         target = decider.decide(view, self._sound(actions), None, None if log is None else log.targets)
+        if log is not None and decider.stops_orders:
+            log.stopped = decider.stopped(view)
         # A copy: tensors of the view from before the step may be written over after it.
         view.value_before = torch.clone(view.value)
         self._fill_and_mark(view, decider, target, log)

@@ -17,10 +17,11 @@ from alphaswarm_rl.market.market import Market
 EXITS = 2
 
 
-def log_names(market: Market, trade: Trade, margin: Margin) -> tuple[str, ...]:
-    """The arrays that a log of such steps has, in order."""
+def log_names(market: Market, trade: Trade, margin: Margin, *, stops: bool) -> tuple[str, ...]:
+    """The arrays that a log of such steps has, in order; `stops`: whether orders have a stop of their own."""
     names = ["bar", "cash_before", "value_before", "quantity_before", "quantity", "targets", "ordered"]
     names += ["exit_quantity", "exit_price", "exit_stop"] if trade.bracket else []
+    names += ["stopped"] if stops else []
     names += ["ended"] if market.ends is not None else []
     names += ["called"] if margin.lends else []
     return tuple(names)
@@ -35,6 +36,7 @@ class TradeLog:
     Attributes:
         targets: What is to be traded after the action, after each stage and after the gate, in that order.
         ordered: Units that the targets' order bought, negative when sold, (n, A).
+        stopped: Which assets the action sold by its stop, (n, A); None where it has none.
         ended: Units closed because their asset ended, (n, A); None where none did.
         called: Units closed by a margin call, (n, A); None where none was.
     """
@@ -43,6 +45,7 @@ class TradeLog:
         self._cash, self._value, self._quantity = copied(view.cash), copied(view.value), copied(view.positions)
         self.targets: list[BackendArray] = []
         self.ordered: BackendArray = None
+        self.stopped: BackendArray = None
         self.ended: BackendArray = None
         self.called: BackendArray = None
         nothing = view.xp.zeros(view.n, dtype=view.xp.float64)
@@ -69,6 +72,7 @@ class TradeLog:
             "exit_quantity": quantity,
             "exit_price": price,
             "exit_stop": stop,
+            "stopped": self.stopped,
             "ended": nothing if self.ended is None else self.ended,
             "called": nothing if self.called is None else self.called,
         }

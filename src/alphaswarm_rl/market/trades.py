@@ -181,11 +181,14 @@ class TradeTables:
         return _Source(quantity, price, fees, np.broadcast_to(reason, shape))
 
     def _order_reasons(self, log: NamedArrays) -> Array:
-        """The gate where it changed the target, and the action everywhere else."""
+        """The gate where it changed the target, else a stop where the action has one that sells, else the action."""
         targets = self._targets(log)
-        if self.names.stages[-1] != GATE:
-            return np.full(targets.shape[:2], _ACTION)
-        return np.where(targets[:, :, -1] != targets[:, :, -2], _GATED, _ACTION)
+        reasons = np.full(targets.shape[:2], _ACTION)
+        if "stopped" in log:
+            reasons[log["stopped"]] = _STOP
+        if self.names.stages[-1] == GATE:
+            reasons[targets[:, :, -1] != targets[:, :, -2]] = _GATED
+        return reasons
 
     def _targets(self, log: NamedArrays) -> Array:
         targets = log["targets"]

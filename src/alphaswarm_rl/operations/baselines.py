@@ -9,6 +9,7 @@ from alphaswarm_rl.core.errors import AlphaSwarmError, is_of_the_system
 from alphaswarm_rl.core.judgement import Judgement, judgement_differences
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.envs.trading import TradingComponent, margin_of
 from alphaswarm_rl.ledger import EvaluationRow, Ledger, RunRow
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.settings import Settings
@@ -17,6 +18,8 @@ from alphaswarm_rl.spec import RLExperimentSpec
 #: Orders in money, in fractions of shares and without a limit that binds: what is held between rebalancings is not
 #: traded. Target weights would be restored at every fill.
 _ORDERS = {"class": "integer_shares", "kwargs": {"hmax": 1e9, "unit": "money", "whole": False}}
+#: Orders are bound by cash; an account that may owe takes weights alone.
+_WEIGHTS = {"class": "continuous_weights"}
 #: By what people call them, the policy of each: to order nothing is to keep the cash.
 _OF_TRADING = {
     "cash": "constant",
@@ -47,13 +50,16 @@ def baseline_names(spec: RLExperimentSpec) -> tuple[str, ...]:
 
 
 def baseline_spec(spec: RLExperimentSpec, name: str) -> RLExperimentSpec:
-    """The same experiment with a rule in place of the agent; in a market it trades by orders."""
+    """The same experiment with a rule in place of the agent; in a market it trades by orders, or weights."""
     data = spec.as_data()
     trades = _trades(spec)
     data |= {"name": f"{spec.name}: {name}", "slug": "", "agent": {"class": (_OF_TRADING | _OF_OTHERS)[name]}}
     data["training"] = {**data["training"], "advantage": None}
     if trades and name != "random":
-        data["action"] = _ORDERS
+        data["action"] = _WEIGHTS if _lends(spec) else _ORDERS
+        data["env"] = {**data["env"], "kwargs": _without_those_of_its_action(spec, data["env"]["kwargs"])}
+    if name == "cash" and _lends(spec):
+        data["agent"]["kwargs"] = {"action": 0}  # the middle of weights, which the policy takes by itself, buys
     return RLExperimentSpec.from_data(data)
 
 
@@ -140,3 +146,18 @@ def _judged_before(
 def _trades(spec: RLExperimentSpec) -> bool:
     assert spec.env is not None
     return "action" in spec.env.build().slots()
+
+
+def _without_those_of_its_action(spec: RLExperimentSpec, kwargs: JsonMapping) -> JsonObject:
+    """The parameters of an environment whose own action is replaced: it refuses those that would change nothing."""
+    assert spec.env is not None
+    by_slot = getattr(spec.env.build(), "parameters_of", {})
+    kept = [name for slot, names in by_slot.items() if slot != "action" and not getattr(spec, slot) for name in names]
+    return {name: value for name, value in kwargs.items() if name in kept or name not in by_slot.get("action", ())}
+
+
+def _lends(spec: RLExperimentSpec) -> bool:
+    """Whether the account of a market may owe something."""
+    assert spec.env is not None
+    component = spec.env.build()
+    return isinstance(component, TradingComponent) and margin_of(component.config.margin).lends

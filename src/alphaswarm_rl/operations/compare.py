@@ -63,6 +63,7 @@ class ComparedRun(Data):
         in_sample: Whether it was judged on what it was trained on; null where nobody can know.
         measures: What was measured, by name.
         why_no_intervals: Why the measures of its account have no intervals, where they have none.
+        undefined: Why measures are undefined, by name.
     """
 
     run_id: str
@@ -72,6 +73,7 @@ class ComparedRun(Data):
     in_sample: bool | None
     measures: dict[str, Measured]
     why_no_intervals: str | None
+    undefined: dict[str, str]
 
 
 class JudgedAlike(Data):
@@ -217,15 +219,23 @@ def _compared(lake: Lake, item: _Judged) -> ComparedRun:
     values = {"mean_reward": evaluation.mean_reward, **{name: metrics.get(name) for name in PORTFOLIO_METRICS}}
     if found.curves and per_year is None:  # an account that does not move has no risk to be measured by
         values |= {"sharpe": None, "sortino": None}
+    measures = {name: _measured(value, intervals.get(name)) for name, value in values.items() if name in metrics}
     return ComparedRun(
         run_id=item.run.id,
         label=item.label,
         baseline=item.baseline,
         phase=evaluation.phase,
         in_sample=evaluation.in_sample,
-        measures={name: _measured(value, intervals.get(name)) for name, value in values.items() if name in metrics},
+        measures=measures,
         why_no_intervals=None if found.curves else found.why_none,
+        undefined=_reasons(metrics, [name for name, measured in measures.items() if measured.value is None]),
     )
+
+
+def _reasons(metrics: Mapping[str, Any], undefined: Sequence[str]) -> dict[str, str]:
+    """Why measures are undefined; evaluations of before there were reasons have none, and 0 in their place."""
+    known = metrics.get("undefined") or {}
+    return {name: known.get(name, "it does not exist for such a curve, and 0 was stored then") for name in undefined}
 
 
 def _interval_of_rewards(metrics: Mapping[str, Any]) -> Interval | None:

@@ -88,7 +88,7 @@ def _growth(rows: Array) -> Array:
 def _max_drawdown(rows: Array) -> Array:
     values = np.cumprod(1.0 + rows, axis=1)
     highest = np.maximum(np.maximum.accumulate(values, axis=1), 1.0)
-    return np.asarray(np.minimum((values / highest - 1.0).min(axis=1), 0.0))
+    return np.asarray((values / highest - 1.0).min(axis=1))
 
 
 def _downside(rows: Array) -> Array:
