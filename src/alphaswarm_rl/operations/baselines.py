@@ -57,7 +57,7 @@ def baseline_spec(spec: RLExperimentSpec, name: str) -> RLExperimentSpec:
     data["training"] = {**data["training"], "advantage": None}
     if trades and name != "random":
         data["action"] = _WEIGHTS if _lends(spec) else _ORDERS
-        data["env"] = {**data["env"], "kwargs": _without_those_of_its_action(spec, data["env"]["kwargs"])}
+        data["env"] = {**data["env"], "kwargs": _without_replaced_action(spec, data["env"]["kwargs"])}
     if name == "cash" and _lends(spec):
         data["agent"]["kwargs"] = {"action": 0}  # the middle of weights, which the policy takes by itself, buys
     return RLExperimentSpec.from_data(data)
@@ -148,7 +148,7 @@ def _trades(spec: RLExperimentSpec) -> bool:
     return "action" in spec.env.build().slots()
 
 
-def _without_those_of_its_action(spec: RLExperimentSpec, kwargs: JsonMapping) -> JsonObject:
+def _without_replaced_action(spec: RLExperimentSpec, kwargs: JsonMapping) -> JsonObject:
     """The parameters of an environment whose own action is replaced: it refuses those that would change nothing."""
     assert spec.env is not None
     by_slot = getattr(spec.env.build(), "parameters_of", {})
