@@ -15,14 +15,14 @@ def test_the_demo_shows_its_table(tmp_path):
     assert worst[2] == drawdown
     assert worst[1].startswith("20")
     (command,) = re.findall(r"\(\.venv/bin/(rl runs holdings .+)\):", done.stdout)
-    said = subprocess.run(
+    shown = subprocess.run(
         [sys.executable, "-m", "alphaswarm_rl.cli", *command.split()[1:], "--json"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    held = json.loads(said.stdout)
+    held = json.loads(shown.stdout)
     assert (held["phase"], held["ts"][:10]) == ("evaluate", worst[1])
     assert [row["symbol"] for row in held["holdings"]][:2] == ["CASH", "AAPL"]
     for row in held["holdings"]:
