@@ -12,7 +12,6 @@ import math
 import multiprocessing
 import os
 import platform
-import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -29,9 +28,6 @@ Work = Callable[[int], object]
 
 #: The share of a run that comes beforehand and is not measured: it imports and compiles what the run needs.
 _WARM_UP = 1 / 8
-
-#: How long a contestant works before the next has its turn.
-_SLICE_S = 0.2
 
 #: Student's t for a two-sided 90 % interval, by degrees of freedom.
 _T_90 = {10: 1.812, 11: 1.796, 12: 1.782, 13: 1.771, 14: 1.761, 15: 1.753, 20: 1.725, 30: 1.697}
@@ -70,15 +66,9 @@ class _Contestant:
     process: BaseProcess
     connection: Connection
 
-    def go(self) -> None:
-        os.kill(self.process.pid or 0, signal.SIGCONT)
-
-    def stop(self) -> None:
-        os.kill(self.process.pid or 0, signal.SIGSTOP)
-
 
 def alternate(contestants: dict[str, Work], timesteps: int, pairs: int) -> dict[str, list[float]]:
-    """CPU seconds of every contestant; in each round they work in new processes, and take turns slice by slice.
+    """CPU seconds of every contestant; in each round they work in new processes, one after the other.
 
     Args:
         contestants: What each does for so many transitions, as functions that can be sent to another process.
@@ -140,18 +130,10 @@ def cost(bare: Work, priced: Work, again: Work, timesteps: int, pairs: int) -> C
 
 
 def _race(workers: dict[str, _Contestant]) -> dict[str, float]:
-    for worker in workers.values():
-        worker.connection.send("go")
-        worker.stop()
     spent: dict[str, float] = {}
-    while len(spent) < len(workers):
-        for name, worker in workers.items():
-            if name not in spent:
-                worker.go()
-                if worker.connection.poll(_SLICE_S):
-                    spent[name] = worker.connection.recv()
-                else:
-                    worker.stop()
+    for name, worker in workers.items():
+        worker.connection.send("go")
+        spent[name] = worker.connection.recv()
     return spent
 
 
