@@ -173,9 +173,9 @@ def utc_of(column: pd.Series, name: str) -> Array:
     """
     import pandas as pd
 
-    if pd.api.types.is_string_dtype(column.dtype) or column.dtype == object:
-        # A table of many assets says each moment many times, and reading text is slow. A mistake is looked for again
-        # among all rows, so that the error names the first.
+    if pd.api.types.is_string_dtype(column):
+        # A table of many assets says each moment many times, and reading text is slow. Moments that are no text may be
+        # equal in two zones. A mistake is looked for again among all rows, so that the error names the first.
         codes, different = pd.factorize(column)
         if len(different) <= len(column) // 2 and (codes >= 0).all():
             try:
