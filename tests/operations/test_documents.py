@@ -22,7 +22,9 @@ TOO_LONG = {"bench.env", "bench.truth", "demo", "audit.lookahead"}
 #: classes.
 NOT_HERE = {"resume", "models.best", "models.judge", "models.rollback"}
 #: Operations whose settings are a function that gives them.
-LAZY = {"components.show", "doctor", "options", "spec.diff", "spec.hash", "spec.show", "spec.validate", "tune"}
+LAZY = {"components.show", "doctor", "options", "spec.diff", "spec.hash", "spec.show", "spec.validate", "tune"} | {
+    *("data.check", "data.show")
+}
 
 TUNING = """\
 base: ppo.yaml
@@ -76,6 +78,8 @@ LOOKS = [
     ("compare", {"runs": ("latest",)}),
     ("components.list", {"kind": "env"}),
     ("components.show", {"kind": "env", "alias": "cartpole"}),
+    ("data.check", {"file_or_spec": "careful_weights_ppo"}),
+    ("data.show", {"file_or_spec": "my_first_rl"}),
     ("db.adopt", {"reason": "for a test"}),
     ("db.rebuild", {}),
     ("db.status", {}),

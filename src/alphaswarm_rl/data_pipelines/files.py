@@ -54,7 +54,7 @@ class CsvPipeline(FilePipeline):
         """The table of a CSV file."""
         from alphaswarm_rl.market.panel_columns import read_csv
 
-        return read_csv(file, below=root)
+        return read_csv(file, below=root, text=self.config.text_columns)
 
 
 class ParquetPipeline(FilePipeline):

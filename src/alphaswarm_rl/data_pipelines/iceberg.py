@@ -10,9 +10,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.data_pipelines.column_mapping import long_of_wide
 from alphaswarm_rl.data_pipelines.pipeline import DateText
-from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline, panel_of_table
-from alphaswarm_rl.market.panel_columns import SPELLINGS, canonical
+from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline
+from alphaswarm_rl.market.panel_columns import canonical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,17 +70,6 @@ class LakeConfig(TableConfig, PinConfig):
     )
 
     @model_validator(mode="after")
-    def _columns_are_used(self) -> LakeConfig:
-        if self.columns is not None and self.layout == "long":
-            unused = [name for name in self.columns if name not in SPELLINGS and name not in self.feature_columns]
-            if unused:
-                raise ValueError(
-                    f"columns: {', '.join(unused)}: neither a part of a bar ({', '.join(SPELLINGS)}) nor one of the "
-                    "feature_columns"
-                )
-        return self
-
-    @model_validator(mode="after")
     def _one_snapshot_is_of_one_table(self) -> LakeConfig:
         if self.snapshot_id is not None and (self.vix_table is not None or self.fundamentals is not None):
             raise ValueError("a snapshot_id is of one table: pin several tables by as_of")
@@ -92,18 +82,21 @@ class LakePipeline(TablePipeline):
     rl_category = "lake"
     rl_source = "pyiceberg"
 
-    def load(self, request: DataRequest) -> MarketPanel:
-        """All bars of the snapshot."""
+    def bars(self, request: DataRequest) -> pd.DataFrame:
+        """The bars of the snapshot, by time and asset."""
         config = self.config
-        sources = None
-        if config.columns is not None:
-            sources = {**{name: name for name in config.feature_columns}, **config.columns}
-        rows = read_rows(request, config.table, config, columns=None if sources is None else list(sources.values()))
-        if sources is not None:
-            import pyarrow as pa
+        if config.columns is None or config.wide_columns is not None:
+            rows = read_rows(request, config.table, config)
+            if config.wide_columns is None:
+                return _frame(_in_order(rows, config.layout))
+            table = long_of_wide(_frame(rows), config.wide_columns, config.columns or {}, config.feature_columns)
+            return table.sort_values(["asset", "timestamp"], kind="stable", ignore_index=True)
+        import pyarrow as pa
 
-            rows = pa.table({name: rows[source] for name, source in sources.items()})
-        return panel_of_table(_frame(_in_order(rows, config.layout)), config)
+        sources = {**{name: name for name in config.feature_columns}, **config.columns}
+        rows = read_rows(request, config.table, config, columns=list(sources.values()))
+        rows = pa.table({name: rows[source] for name, source in sources.items()})
+        return _frame(_in_order(rows, config.layout))
 
     def table(self, name: str, request: DataRequest) -> pd.DataFrame:
         """The table of that name."""
@@ -151,9 +144,9 @@ class DeterministicMedallionReplay(LakePipeline):
                 raise ValueError("a replay is pinned: give snapshot_id or as_of")
             return self
 
-    def load(self, request: DataRequest) -> MarketPanel:
-        """All bars of the snapshot; others than those of `fingerprint` are refused."""
-        panel = super().load(request)
+    def panel_of(self, bars: pd.DataFrame) -> MarketPanel:
+        """The panel of the snapshot; others than that of `fingerprint` are refused."""
+        panel = super().panel_of(bars)
         expected = self.config.fingerprint
         if expected is not None and panel.fingerprint != expected:
             raise DataError(

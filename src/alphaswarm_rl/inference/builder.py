@@ -222,23 +222,31 @@ class Builder:
             episodes: How many episodes are played.
             deterministic: Whether the policy acts without drawing.
         """
-        plan = getattr(env.unwrapped, "plan", None)
         if self.data is None:
             data = self.env.data_fingerprint(window)
         else:
             data = self.data.traded_fingerprint(window, self._first_bar(env, window))
-        costs: JsonObject = {}
+        costs = self.trading_costs(env, has_data=data is not None)
+        start, end = self.dates_played(env, window)
+        return Judgement(data, start, end, episodes, deterministic, costs)
+
+    def trading_costs(self, env: AnyVectorEnv, *, has_data: bool = True) -> JsonObject:
+        """What trading in that environment costs, how orders fill, and what it begins with.
+
+        Args:
+            env: The environment.
+            has_data: Whether one that is no trading environment of ours has bars of its own.
+        """
+        plan = getattr(env.unwrapped, "plan", None)
         if isinstance(plan, TradingPlan):
-            costs = {
+            return {
                 **asdict(plan.costs),
                 "fill": plan.fill.name,
                 "initial_cash": plan.initial_cash,
                 "margin": asdict(plan.margin),
             }
-        elif data is not None:  # an environment with bars of its own has its costs among its parameters
-            costs = {self.env.rl_alias: plain_fields(self.env.config)}
-        start, end = self.dates_played(env, window)
-        return Judgement(data, start, end, episodes, deterministic, costs)
+        # An environment with bars of its own has its costs among its parameters.
+        return {self.env.rl_alias: plain_fields(self.env.config)} if has_data else {}
 
     def has_other_bars(self, trained: RunRow, window: Window) -> bool:
         """Whether the bars of a training window are not those that the run saw; not asked of bars that seeds make.
@@ -312,6 +320,10 @@ class Builder:
             else [note for name, window in (windows or {}).items() for note in self.data.notices(name, window)]
         )
         return [*self.env.notices(), *left_out, *of_data, *self._frozen_notices()]
+
+    def doubts(self, windows: Iterable[Window]) -> list[str]:
+        """What looks wrong in the bars that these windows show, counted; nothing where there are no bars."""
+        return [] if self.data is None else self.data.doubts(windows)
 
     def _frozen_notices(self) -> list[str]:
         others = [

@@ -11,6 +11,8 @@ from alphaswarm_rl.arrays.moments import moment, shown
 from alphaswarm_rl.core.contracts import DataRequest, State
 from alphaswarm_rl.core.kinds import DataPipeline
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.market.bar_findings import Bars, check_bars_of
+from alphaswarm_rl.market.findings import counted_notices
 from alphaswarm_rl.market.panel import FEWEST_BARS, MarketPanel
 
 #: How many assets a notice names.
@@ -125,6 +127,14 @@ class MarketData:
             dated = [f"{cut.assets[index]} ({shown(cut.timestamps[cut.last_bar[index]])})" for index in ended]
             found.append(f"assets that end in the {name} window, and are closed then: {_named(dated)}")
         return found
+
+    def doubts(self, windows: Iterable[Window]) -> list[str]:
+        """What looks wrong in the bars that these windows show, their warm-up included, as counted notices."""
+        windows = tuple(windows)
+        panel = self.load(windows)
+        first = min((_range(panel, window)[0] for window in windows), default=0) - self.request.warmup_bars
+        bars = Bars.of_panel(panel).since(max(0, first))
+        return counted_notices(check_bars_of(bars).findings) if len(bars.timestamps) >= FEWEST_BARS else []
 
     def overlaps(self, window: Window, others: Iterable[Window]) -> bool:
         """Whether any bar that may be traded in the window is one of the others'; warm-up bars do not count."""

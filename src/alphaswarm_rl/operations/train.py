@@ -10,6 +10,7 @@ from alphaswarm_rl.operations.events import NOBODY, Caller
 from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_spec
 from alphaswarm_rl.runtime.result import RunResult
+from alphaswarm_rl.runtime.training_plan import TrainingPlan as TrainingPlan
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import load_spec
 
@@ -20,10 +21,12 @@ class TrainRequest(Data):
     Attributes:
         spec: A YAML file or the name of a preset; None trains the options' defaults.
         options: Options of the table by key; those of the spec change it before it is hashed.
+        dry_run: Whether everything is done up to the first step, and nothing is written.
     """
 
     spec: str | None = None
     options: JsonMapping = field(default_factory=dict)
+    dry_run: bool = False
 
 
 class ResumeRequest(NamedRun):
@@ -40,15 +43,16 @@ class ResumeRequest(NamedRun):
 
 
 @operation("train", changes=True)
-def train(settings: Settings, request: TrainRequest, *, caller: Caller = NOBODY) -> RunResult:
-    """Trains a spec's agent, judges it, and leaves a checkpoint."""
+def train(settings: Settings, request: TrainRequest, *, caller: Caller = NOBODY) -> RunResult | TrainingPlan:
+    """Trains a spec's agent, judges it, and leaves a checkpoint; a dry run only plans it."""
     base = None if request.spec is None else load_spec(request.spec)
     effective = resolve_spec(base, request.options, caller)
 
     from alphaswarm_rl.runtime import RLRuntime
 
     runtime = RLRuntime(effective.spec, settings, overrides=effective.sources, progress=caller.progress)
-    return runtime.train(seed="random" if effective.draws_seed else None)
+    seed = "random" if effective.draws_seed else None
+    return runtime.rehearse(seed=seed) if request.dry_run else runtime.train(seed=seed)
 
 
 @operation("resume", changes=True)

@@ -64,6 +64,8 @@ _STEPS = (
 _LOADS = ("infer", "models.add", "models.load", "models.judge")
 #: Commands that put a model through its gates without training or being one of the runs above.
 _GATES = ("models.validate", "models.judge")
+#: Commands that read market data without being one of the above.
+_DATA = ("compare", "audit", "data", "spec.validate")
 #: Options that every command takes besides its own.
 EVERY = "every"
 
@@ -230,7 +232,7 @@ _SETTINGS_OPTIONS = (
     _setting("Gates", "maxShortfall", "--max-shortfall", "gates.max_shortfall", verbs=(*_RUNS, *_GATES)),
     _setting("Gates", "maxProfitShare", "--max-profit-share", "gates.max_profit_share",
              verbs=(*_RUNS, *_GATES)),
-    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, *_LOADS[1:], "compare")),
+    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, *_LOADS[1:], *_DATA)),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
              "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",

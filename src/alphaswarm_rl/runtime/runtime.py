@@ -21,6 +21,7 @@ from alphaswarm_rl.runtime.events import Sink
 from alphaswarm_rl.runtime.result import RunFailed, RunResult
 from alphaswarm_rl.runtime.run import RunSetup
 from alphaswarm_rl.runtime.train import resume, train
+from alphaswarm_rl.runtime.training_plan import TrainingPlan
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refuse_verb
 
@@ -109,6 +110,21 @@ class RLRuntime:
         refuse_verb(self.spec, "train")
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return train(self._setup, ledger, seed=seed)
+
+    def rehearse(self, *, seed: int | str | None = None) -> TrainingPlan:
+        """Everything of `train` up to its first step: checks, reads and builds it, and writes nothing.
+
+        Of a spec that is only evaluated it is what `evaluate` does. The ledger is not opened: whether a halt would
+        refuse the run is not looked at.
+
+        Args:
+            seed: Seed of the run; `random` draws one; None takes the spec's.
+        """
+        from alphaswarm_rl.runtime.rehearsal import rehearse
+
+        refuse_verb(self.spec, "evaluate" if self.spec.kind == "evaluation" else "train")
+        with process_lock, cpu_threads(self.settings.infer.threads):
+            return rehearse(self._setup, seed=seed)
 
     def resume(self, *, step: int | None = None) -> RunResult:
         """Continues an interrupted, halted or failed training run, in its own row.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Mapping
@@ -16,8 +17,11 @@ from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.runtime.fingerprints import component_drift, machine_fingerprint, spec_code_fingerprint
 from alphaswarm_rl.runtime.run import Run, RunSetup, Verb
+from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.telemetry.routes import routes
 from alphaswarm_rl.tracking.listener import destination_for
+
+_log = logging.getLogger(__name__)
 
 
 def checked_builder(setup: RunSetup, *, seed: int, window: Window) -> Builder:
@@ -40,6 +44,17 @@ def checked_builder(setup: RunSetup, *, seed: int, window: Window) -> Builder:
             "Hand none in, or add data_pipeline: {class: frame, kwargs: {name: NAME}}.",
         )
     return builder
+
+
+def played_windows(spec: RLExperimentSpec) -> dict[str, Window]:
+    """The windows that a training plays, by name, its own first."""
+    training, evaluation = spec.training, spec.evaluation
+    windows = {"training": training.window}
+    if training.eval_during_training:
+        windows["validation"] = training.validation_window
+    if evaluation.episodes:
+        windows["evaluation"] = evaluation.window
+    return windows
 
 
 def create_row(
@@ -117,6 +132,10 @@ def load_data(
             "Put the data back, or train the spec again: rl train.",
         )
     found = builder.notices(judges=not {"evaluation", "replay"}.isdisjoint(windows), windows=windows)
+    doubts = builder.doubts(windows.values())
+    for doubt in doubts:  # a run may take hours: whoever waits is told before it begins
+        _log.warning("%s", doubt)
+    found += doubts
     if trained_on is not None and builder.has_other_bars(*trained_on):
         found.append(f"the bars of the training window are not those that run {trained_on[0].id} was trained on")
     known = row.notices or []

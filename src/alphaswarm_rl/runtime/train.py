@@ -121,14 +121,9 @@ def _run(
     builder: Builder | None = None,
     goes_on: _Continuation | None = None,
 ) -> RunResult:
-    training, evaluation = setup.spec.training, setup.spec.evaluation
-    windows = {"training": training.window}
-    if training.eval_during_training:
-        windows["validation"] = training.validation_window
-    if evaluation.episodes:
-        windows["evaluation"] = evaluation.window
+    windows = start.played_windows(setup.spec)
     with open_run(setup, ledger, row) as run, ExitStack() as opened:
-        builder = start.load_data(run, builder, windows, seen=training_windows(training))
+        builder = start.load_data(run, builder, windows, seen=training_windows(setup.spec.training))
         resumed: JsonObject = {}
         if goes_on is not None:
             builder.restore_data(goes_on.loaded.states)
