@@ -65,6 +65,9 @@ class TableConfig(PipelineConfig):
 class TablePipeline(PanelPipeline):
     """Bars from a table; the base of those that differ in where their tables are."""
 
+    #: 2: indicators count the splits that the table knows.
+    rl_version = 2
+
     @abc.abstractmethod
     def table(self, name: str, request: DataRequest) -> pd.DataFrame:
         """The table that a parameter names."""
