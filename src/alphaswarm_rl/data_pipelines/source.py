@@ -65,7 +65,7 @@ class TableConfig(PipelineConfig):
 class TablePipeline(PanelPipeline):
     """Bars from a table; the base of those that differ in where their tables are."""
 
-    #: 2: indicators count the splits that the table knows.
+    #: 2: indicators count the splits that the table knows; short panels have the periods per year of the calendar.
     rl_version = 2
 
     @abc.abstractmethod

@@ -102,6 +102,7 @@ class PpoSettings:
             loss=LossSettings(
                 clip_range=ppo.clip_range if ppo else math.inf,
                 clip_range_vf=ppo.clip_range_vf if ppo else None,
+                clip_vf_form=ppo.clip_vf_form if ppo else "max",
                 ent_coef=config.ent_coef,
                 # Without values to learn there is no critic.
                 vf_coef=config.vf_coef if estimator.uses_values else 0.0,
