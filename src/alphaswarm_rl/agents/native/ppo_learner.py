@@ -34,6 +34,7 @@ from alphaswarm_rl.agents.native.learner import NativeLearner
 from alphaswarm_rl.agents.native.ppo import A2cInhouse, NativeOnPolicyConfig, PpoInhouse
 from alphaswarm_rl.agents.native.scaling import RewardScale
 from alphaswarm_rl.agents.observations import flattening
+from alphaswarm_rl.agents.rollouts import refuse_large_batch
 from alphaswarm_rl.agents.stepping import is_on_device
 from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner, RolloutRewards, State, Stateful
 from alphaswarm_rl.core.errors import TrainingDiverged
@@ -120,6 +121,7 @@ class PpoSettings:
 
 def build_learner(alias: str, config: PpoInhouse.Config | A2cInhouse.Config, request: AgentRequest) -> Learner:
     """The learner; where the environment is on a device, all of it is."""
+    refuse_large_batch(alias, config, request)
     settings = PpoSettings.of(config, request)
     if is_on_device(request.env):
         from alphaswarm_rl.agents.native.device_learner import DevicePpoLearner
