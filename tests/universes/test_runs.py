@@ -219,8 +219,8 @@ def test_a_window_before_the_choice_is_said_to_be_chosen_with_hindsight():
 def test_adjusted_prices_are_said_to_know_later_days():
     adjusted = {"class": "frame", "kwargs": {"name": "bars", "adjusted": True}}
     windows = {"training": Window(START, SPLIT), "evaluation": Window(SPLIT, END)}
-    said = builder(spec(data_pipeline=adjusted)).notices(judges=True, windows=windows)
-    assert len([notice for notice in said if "they contain dividends and splits that came later" in notice]) == 1
+    notices = builder(spec(data_pipeline=adjusted)).notices(judges=True, windows=windows)
+    assert len([notice for notice in notices if "they contain dividends and splits that came later" in notice]) == 1
     named = {"class": "static", "kwargs": {"symbols": ["S1"]}}
     assert not [
         notice
