@@ -29,11 +29,11 @@ def test_healthy(rl, home):
         "components",
     ):
         assert found[name] == "ok"
-    assert found["the universe models"] == "waits"
+    assert found["the ensemblers"] == "waits"
     assert not home.exists()
     text = rl("doctor").out
     assert text.endswith("healthy\n")
-    assert "universe.model" in text
+    assert "ensembler" in text
 
 
 def test_disk_use(rl, trained):

@@ -52,6 +52,23 @@ def test_sql_as_json(rl, lake):
     }
 
 
+@pytest.mark.parametrize(
+    "statement", ["SELECT * FROM rl_fills", "SELECT count(*) FROM rl_fills JOIN RL_POSITIONS USING (step)"]
+)
+def test_a_question_about_steps_that_nobody_recorded_says_so(rl, home, statement):
+    answer = rl("sql", statement, "--json")
+    assert answer.code == 0
+    named = "rl_positions, rl_fills" if "POSITIONS" in statement else "rl_fills"
+    assert f"notice: no table of {named} is there yet" in answer.err
+    assert "rl train SPEC" in answer.err
+
+
+def test_only_what_is_asked_for_and_not_there_is_told(rl, lake):
+    record(lake)
+    assert "no table" not in rl("sql", "SELECT * FROM rl_trajectories JOIN runs ON run_id = runs.id").err
+    assert "no table" not in rl("sql", "SELECT 1 AS rl_one").err
+
+
 def test_a_process_that_asked_says_nothing_but_the_answer(home):
     """DuckDB's bindings complain at the end of a process about what was never collected."""
     command = [sys.executable, "-m", "alphaswarm_rl.cli", "sql", "SELECT 1 AS one"]

@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "operations/operation.py",
     "options/__init__.py",
     "runtime/__init__.py",
+    "settings.py",
     "telemetry/exporters.py",
 }
 

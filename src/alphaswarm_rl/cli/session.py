@@ -44,9 +44,12 @@ class Session:
     def settings(self) -> Settings:
         """The settings, read on first use: commands that need none do not fail over a wrong one."""
         from alphaswarm_rl.options.settings import load_settings
+        from alphaswarm_rl.options.sources import misspelt_names
 
         settings = load_settings(self.flags, os.environ, self.settings_file)
         _configure_logging(settings.logs.level)
+        for notice in misspelt_names(os.environ):
+            self.notice(notice)
         if not gc.isenabled():
             gc.freeze()
             gc.enable()

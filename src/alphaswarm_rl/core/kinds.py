@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from alphaswarm_rl.core.component import RLComponent
@@ -267,6 +268,23 @@ class DataPipeline(RLComponent):
     def apply(self, panel: Any, state: State) -> Any:
         """The panel of any window as the agent sees it, by what was learnt in training. Here: as it is."""
         return panel
+
+
+class UniverseModel(RLComponent):
+    """A rule that chooses the assets of a run from what was known at one moment."""
+
+    rl_kind = "universe_model"
+    #: Whether it compares prices or money, which later splits and dividends change where prices are adjusted.
+    reads_prices: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def choose(self, known: Panel) -> Sequence[str]:
+        """The assets, in their order.
+
+        Args:
+            known: The bars that were over at that moment, of all assets that can be chosen; an asset that had no bar
+                yet has no price in any.
+        """
 
 
 class Ensembler(RLComponent):

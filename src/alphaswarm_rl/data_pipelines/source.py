@@ -120,6 +120,9 @@ class TableConfig(PipelineConfig):
 class TablePipeline(PanelPipeline):
     """Bars from a table; the base of those that differ in where their tables are."""
 
+    #: 2: indicators count the splits that the table knows; short panels have the periods per year of the calendar.
+    rl_version = 2
+
     @abc.abstractmethod
     def table(self, name: str, request: DataRequest) -> pd.DataFrame:
         """The table that a parameter names."""

@@ -31,6 +31,8 @@ class YahooPipeline(PanelPipeline):
     """
 
     rl_alias = "yahoo"
+    #: 2: short panels have the periods per year of the calendar.
+    rl_version = 2
     rl_category = "services"
     rl_source = "yfinance"
 

@@ -113,6 +113,10 @@ class TradingComponent(EnvComponent):
 
         return TradingEnv(request, self.plan(request))
 
+    def gates_first_bar(self) -> bool:
+        """Whether its turbulence gate, where it has one, acts at an episode's first decision too."""
+        return True
+
     def part(self, slot: str, parts: JsonMapping) -> Any:
         """What fills a slot: what was handed in, or its own."""
         return parts.get(slot) or slots.slot(slot).build(self.defaults()[slot])

@@ -35,6 +35,7 @@ from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.inference.market_data import MarketData
 from alphaswarm_rl.inference.policy_plan import PolicyPlan, make_plan, refuse_hindsight
+from alphaswarm_rl.inference.universe import Universe
 from alphaswarm_rl.ledger import RunRow
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
@@ -119,7 +120,12 @@ class Builder:
             symbols=tuple(self.spec.universe.symbols),
             lake=lake,
         )
-        return MarketData(source, request, self.spec.training.window)
+        return MarketData(source, request, self.spec.training.window, self._universe())
+
+    def _universe(self) -> Universe | None:
+        model, start = self.spec.universe.model, self.spec.training.start
+        # Without a start the spec was refused.
+        return None if model is None or start is None else Universe(model.build(), start)
 
     def trains_on_device(self, *, recorded: bool) -> bool:
         """Whether the training environment is in torch where the agent is: nobody on this side looks at its steps.
@@ -319,7 +325,9 @@ class Builder:
             if self.data is None
             else [note for name, window in (windows or {}).items() for note in self.data.notices(name, window)]
         )
-        return [*self.env.notices(), *left_out, *of_data, *self._frozen_notices()]
+        choice = None if self.data is None else self.data.choice
+        of_prices = () if choice is None else choice.price_notices()
+        return [*self.env.notices(), *left_out, *of_prices, *of_data, *self._frozen_notices()]
 
     def doubts(self, windows: Iterable[Window]) -> list[str]:
         """What looks wrong in the bars that these windows show, counted; nothing where there are no bars."""

@@ -156,7 +156,9 @@ def _describe_bars(builder: Builder, window: Window) -> JsonObject:
         return {}
     panel = builder.data.raw(window)
     first, last = panel.timestamps[[panel.warmup, -1]].astype("datetime64[s]").astype(str).tolist()
+    choice = builder.data.choice
     return {
+        **({} if choice is None else {"universe": choice.describe()}),
         "assets": panel.num_assets,
         "bars": panel.num_bars - panel.warmup,
         "warmup_bars": panel.warmup,

@@ -30,6 +30,12 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
                 f"the env {name!r} takes none",
                 "Leave it out, or use a trading environment: rl components list --kind env.",
             )
+    if spec.universe.model is not None and spec.training.start is None:
+        raise SpecError(
+            "spec field 'universe.model'",
+            "it chooses from what was known at training.start, and the spec has none",
+            "Give training: {start: DATE}, some bars after the data begin.",
+        )
     if DATA_PIPELINE in slots and spec.data_pipeline is None:
         raise SpecError(
             f"env {name!r}",
@@ -57,6 +63,7 @@ def _fields(spec: RLExperimentSpec) -> tuple[tuple[str, str, object], ...]:
     """Fields with the slot that each needs and what the spec says there; what is false is not there."""
     return (
         ("universe.symbols", DATA_PIPELINE, spec.universe.symbols),
+        ("universe.model", DATA_PIPELINE, spec.universe.model),
         *((name, name, getattr(spec, name)) for name in (DATA_PIPELINE, *(slot.name for slot in PARTS))),
         (
             "training.stop_properly_penalty_coef",

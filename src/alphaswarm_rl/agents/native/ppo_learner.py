@@ -34,6 +34,7 @@ from alphaswarm_rl.agents.native.learner import NativeLearner
 from alphaswarm_rl.agents.native.ppo import A2cInhouse, NativeOnPolicyConfig, PpoInhouse
 from alphaswarm_rl.agents.native.scaling import RewardScale
 from alphaswarm_rl.agents.observations import flattening
+from alphaswarm_rl.agents.rollouts import refuse_large_batch
 from alphaswarm_rl.agents.stepping import is_on_device
 from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner, RolloutRewards, State, Stateful
 from alphaswarm_rl.core.errors import TrainingDiverged
@@ -102,6 +103,7 @@ class PpoSettings:
             loss=LossSettings(
                 clip_range=ppo.clip_range if ppo else math.inf,
                 clip_range_vf=ppo.clip_range_vf if ppo else None,
+                clip_vf_form=ppo.clip_vf_form if ppo else "max",
                 ent_coef=config.ent_coef,
                 # Without values to learn there is no critic.
                 vf_coef=config.vf_coef if estimator.uses_values else 0.0,
@@ -119,6 +121,7 @@ class PpoSettings:
 
 def build_learner(alias: str, config: PpoInhouse.Config | A2cInhouse.Config, request: AgentRequest) -> Learner:
     """The learner; where the environment is on a device, all of it is."""
+    refuse_large_batch(alias, config, request)
     settings = PpoSettings.of(config, request)
     if is_on_device(request.env):
         from alphaswarm_rl.agents.native.device_learner import DevicePpoLearner
