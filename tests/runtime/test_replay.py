@@ -1,10 +1,13 @@
 import shutil
 
 import pytest
+from sqlalchemy import update
 
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import RunError, SpecError
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.db.engine import write
+from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.runtime import RLRuntime
 from tests.runtime.conftest import tiny
 from tests.runtime.test_trading import trading
@@ -136,7 +139,9 @@ def test_a_rule_replays_its_own_run_too(settings):
 def test_without_a_run_of_its_own_the_newest_training_of_the_version_is_replayed(train, settings, ledger):
     older, newest = train(), train()
     train(training={"total_timesteps": 640})  # another version
-    ledger.update_run(train().run_id, status="halted")  # and one that did not end
+    unfinished = train().run_id
+    with write(ledger.engine) as connection:
+        connection.execute(update(runs).where(runs.c.id == unfinished).values(status="halted"))
     replayed = RLRuntime(tiny(), settings).replay()
     assert replayed.parent_run_id == newest.run_id != older.run_id
     shutil.rmtree(newest.checkpoint)

@@ -86,7 +86,9 @@ class DataProcessor:
     """
 
     def __init__(self, data_source: str, tech_indicator: Sequence[str] = INDICATORS, **kwargs: object) -> None:
-        self.alias, self._interval = FINRL_SOURCES.get(data_source, (data_source, None))
+        known = FINRL_SOURCES.get(data_source)
+        self.alias = data_source if known is None else known[0]
+        self._interval = None if known is None else known[1]
         self.indicators = tuple(tech_indicator)
         self._kwargs = kwargs
 
