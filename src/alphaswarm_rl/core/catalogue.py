@@ -9,6 +9,7 @@ once a name is not in the index or everything is listed.
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -211,7 +212,7 @@ def _lookup(kind: str, name: str) -> tuple[str, str, str]:
         with _lock:
             point = next((_index()[key] for key in _keys(kinds, name) if key in _index()), None)
             _import(point) if point is not None else _import_others()
-        found = _known(kinds, name)
+        found = _known(kinds, name) or _foreign(kind, name)
     if found is None:
         discover()
         names = [
@@ -225,6 +226,14 @@ def _lookup(kind: str, name: str) -> tuple[str, str, str]:
             )
         raise UnknownComponent(f"{kind} {name!r}", "the catalogue has no such component", nearest(name, names))
     return found
+
+
+def _foreign(kind: str, name: str) -> tuple[str, str, str] | None:
+    """The component that takes names of another library, where this is one."""
+    foreign = _kinds[kind].rl_foreign_names
+    if foreign is None or re.fullmatch(foreign[0], name) is None:
+        return None
+    return kind, _lookup(kind, foreign[1])[1], name
 
 
 def naming(kind: str) -> tuple[str, ...]:
@@ -248,9 +257,9 @@ def expand(kind: str, name: str, kwargs: JsonMapping) -> tuple[type[RLComponent]
     if owner != kind:
         return get(kind, owner), {owner: {"class": name, "kwargs": dict(kwargs)}}
     cls = _components[kind, alias]
-    if written in cls.rl_short_names:
+    if written not in (cls.rl_alias, cls.__name__):
         alias, kwargs = cls.rl_expand(written, kwargs)
-        cls = _components[kind, alias]
+        cls = get(kind, alias)
     return cls, dict(kwargs)
 
 

@@ -40,6 +40,8 @@ class EnvComponent(RLComponent):
     """An environment: builds a batched Gymnasium environment with SAME_STEP autoreset."""
 
     rl_kind = "env"
+    #: Gymnasium's ids with a version.
+    rl_foreign_names = (r"(?:[\w:-]+/)?[\w:.-]+-v\d+", "gymnasium")
     #: Which slots of a spec it has a use for, by name; see `core.slots`.
     takes: ClassVar[frozenset[str]] = frozenset()
     #: Whether it can be in torch, on any device.
@@ -60,6 +62,10 @@ class EnvComponent(RLComponent):
     def slots(self) -> frozenset[str]:
         """`takes` of this very environment, where that depends on its parameters."""
         return self.takes
+
+    def flat_observations(self) -> bool | None:
+        """Whether an observation is one row of numbers; None where only the built environment tells."""
+        return None
 
     def notices(self) -> tuple[str, ...]:
         """What the user should know about how it was resolved; stored in the run row and shown."""
@@ -88,6 +94,9 @@ class Agent(RLComponent):
 
     def check_advantage(self, estimator: BaseAdvantageEstimator) -> None:
         """Raises where a parameter of its own would have no effect beside the estimator that the spec names."""
+
+    def check_frames(self, frames: int | None) -> None:
+        """Raises where it cannot see flat observations of so many stacked frames; None: of one."""
 
     def looks_at_market(self) -> bool:
         """Whether it answers only what its environment shows, and so cannot answer observations alone."""
@@ -336,6 +345,9 @@ class TimeSeriesEncoder(RLComponent):
     """
 
     rl_kind = "policy_backbone"
+
+    def check_length(self, length: int) -> None:
+        """Raises where it cannot encode windows of so many steps. Here: it can encode any."""
 
     @abc.abstractmethod
     def build(self, request: EncoderRequest) -> Any:

@@ -30,6 +30,9 @@ def _digits(value: object) -> object:
 #: The id of a snapshot. It has up to 64 bits, more than a number in JSON can say, and so is kept as text.
 SnapshotId = Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9]{1,19}$")]
 
+#: The layers whose tables are checked and stay as they are.
+_REFINED = ("silver", "gold")
+
 #: A table as `namespace.name`.
 TableName = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
 
@@ -120,7 +123,9 @@ class DeterministicMedallionReplay(LakePipeline):
     """Bars from a table of the silver or gold layer, pinned to one snapshot; nothing is ever written.
 
     The layer is a word of the table's namespace or name, such as `silver.bars` or `alphaswarm_gold_equities.daily`. A
-    table of the bronze layer is refused: it holds what sources sent, unchecked, and may be loaded anew.
+    table of the bronze layer is refused: it holds what sources sent, unchecked, and may be loaded anew. `namespace:
+    alphaswarm_silver_equities` beside `table: bars` is another way to write `table: alphaswarm_silver_equities.bars`,
+    and `layer`, silver or gold, may say which one it must be.
     """
 
     rl_alias = "medallion_replay"
@@ -133,6 +138,11 @@ class DeterministicMedallionReplay(LakePipeline):
             pattern=r"^[0-9a-f]{64}$",
             description="Fingerprint of all the table's bars, which they must have; null: it is not compared.",
         )
+
+        @model_validator(mode="before")
+        @classmethod
+        def _layer_and_namespace(cls, data: object) -> object:
+            return _one_table(data) if isinstance(data, Mapping) else data
 
         @model_validator(mode="after")
         def _refined_and_pinned(self) -> DeterministicMedallionReplay.Config:
@@ -201,11 +211,31 @@ def _frame(rows: pa.Table) -> pd.DataFrame:
     return rows.to_pandas(date_as_object=False)
 
 
+def _one_table(data: Mapping[str, object]) -> dict[str, object]:
+    """The parameters with the table as one name: a namespace stands before it, and a layer must be that of the name."""
+    rest = dict(data)
+    namespace, layer, table = rest.pop("namespace", None), rest.pop("layer", None), rest.get("table")
+    if namespace is not None:
+        if not isinstance(table, str) or "." in table:
+            raise ValueError(f"namespace: {namespace!r} stands before the bare name of a table, and table is {table!r}")
+        rest["table"] = table = f"{namespace}.{table}"
+    if layer is not None:
+        if layer not in _REFINED:
+            raise ValueError(f"layer: {layer!r} is none that a replay reads: they are {' and '.join(_REFINED)}")
+        if isinstance(table, str) and layer not in _words(table):
+            raise ValueError(f"layer: the table {table!r} is not of the layer {layer}: its name lacks that word")
+    return rest
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[^a-z0-9]+", name.lower())
+
+
 def _refuse_unrefined(parameter: str, name: str) -> None:
-    words = re.split(r"[^a-z0-9]+", name.lower())
+    words = _words(name)
     if "bronze" in words:
         raise ValueError(f"{parameter}: {name!r} is of the bronze layer, which is raw and may be loaded anew")
-    if not {"silver", "gold"} & set(words):
+    if not {*_REFINED} & {*words}:
         raise ValueError(
             f"{parameter}: {name!r} says no layer: its namespace or name must have the word silver or gold"
         )

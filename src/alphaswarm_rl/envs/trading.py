@@ -93,6 +93,10 @@ class TradingComponent(EnvComponent):
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {}
     Config: type[TradingConfig] = TradingConfig  # type: ignore[assignment]
 
+    def flat_observations(self) -> bool:
+        """It shows one row of numbers."""
+        return True
+
     @abc.abstractmethod
     def defaults(self) -> JsonObject:
         """References to its own `action`, `observation`, `reward` and `terminations`."""

@@ -51,7 +51,7 @@ class Selection:
             choice: `best`, a step, or a folder; None is the run's last.
             verb: What it is used for.
         """
-        if isinstance(choice, str) and choice != "best" and not choice.isdigit():
+        if isinstance(choice, str) and names_folder(choice):
             try:
                 path = checked_path(choice)
             except ValueError as error:
@@ -108,6 +108,11 @@ class Selection:
         while run.target != "train" and run.parent_run_id is not None:
             run = self.ledger.run(run.parent_run_id)
         return run
+
+
+def names_folder(choice: str | int | None) -> bool:
+    """Whether the choice of a checkpoint is a folder rather than the last, the best or a step of a run."""
+    return isinstance(choice, str) and choice != "best" and not choice.isdigit()
 
 
 def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
@@ -183,6 +188,18 @@ def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
     if found is None:
         raise RunError(f"the latest run to {verb}", none, "See: rl runs list. Or train one: rl train SPEC.")
     return found
+
+
+def newest_trained(ledger: Ledger, spec: RLExperimentSpec) -> RunRow:
+    """The newest run that trained this very version to its end, and whose checkpoint is there."""
+    for run in ledger.runs(status="completed", target="train", limit=None):
+        if run.spec_hash == spec.spec_hash and run.checkpoint is not None and Path(run.checkpoint).is_dir():
+            return run
+    raise RunError(
+        f"spec {spec.name!r}",
+        f"no training run of this version ({spec.spec_hash[:12]}) is completed and has its checkpoint",
+        "Train it first: RLRuntime(spec).train(). Or name a run: replay(window, run=RUN).",
+    )
 
 
 def _can_go_on(run: RunRow) -> bool:

@@ -114,6 +114,9 @@ def _checked(model: NewModel) -> dict[str, Any]:
         if not tag.strip() or tag != tag.strip() or _NO_TAG.search(tag):
             why = "it is empty, or has a comma, a quotation mark, a backslash or blanks around it"
             raise ModelError(f"tag {tag!r}", why, "Use a plain word.")
+    now = int(time.time())
+    if model.timestamp is not None and not 0 <= model.timestamp <= now:
+        raise ModelError(what, f"its timestamp {model.timestamp} is not of the past", "Give seconds since 1970.")
     columns = {name: value for name, value in vars(model).items() if name != "scope"}
     return {
         **columns,
@@ -122,7 +125,7 @@ def _checked(model: NewModel) -> dict[str, Any]:
         "model_path": str(Path(model.model_path).resolve()),
         "hyperparams": dict(model.hyperparams),
         "tags": list(dict.fromkeys(model.tags)),
-        "timestamp": int(time.time()),
+        "timestamp": now if model.timestamp is None else model.timestamp,
         "judgement_key": None,
     }
 

@@ -261,7 +261,9 @@ _SETTINGS_OPTIONS = (
     _setting("Record", "memoryMb", "--record-memory-mb", "record.memory_mb"),
     _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse", verbs=(*_RUNS, *_STEPS)),
-    _setting("Lake", "s3Endpoint", "--lake-s3-endpoint", "lake.s3_endpoint", verbs=(*_RUNS, *_STEPS)),
+    # Amazon's own names, as its command line and boto3 read them; the one for S3 alone goes before.
+    _setting("Lake", "s3Endpoint", "--lake-s3-endpoint", "lake.s3_endpoint",
+             "RL_LAKE_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "s3Region", "--lake-s3-region", "lake.s3_region", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "segmentRows", "--lake-segment-rows", "lake.segment_rows"),
     _setting("Lake", "commitRows", "--lake-commit-rows", "lake.commit_rows"),

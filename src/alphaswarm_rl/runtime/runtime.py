@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alphaswarm_rl.core.errors import RunError, SpecError, nearest
+from alphaswarm_rl.core.errors import RunError, nearest
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.core.window import Window, WindowLike
 from alphaswarm_rl.inference.process import cpu_threads, process_lock
-from alphaswarm_rl.inference.selection import Verb, latest_for
+from alphaswarm_rl.inference.selection import Verb, latest_for, newest_trained
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.ledger.specs import spec_of_version
 from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.runtime.evaluate import Arguments, EvaluatingVerb, evaluate
 from alphaswarm_rl.runtime.events import Sink
@@ -90,13 +91,7 @@ class RLRuntime:
         with Ledger.open(settings) as ledger:
             row = latest_for(ledger, verb) if run == "latest" and verb is not None else ledger.run(run)
             version = ledger.version(row.version_id)
-        spec = RLExperimentSpec.from_data(version.payload, source=f"stored version {version.id}", stored=True)
-        if spec.spec_hash != version.spec_hash:
-            raise SpecError(
-                f"stored version {version.id}",
-                f"this code gives it the hash {spec.spec_hash[:12]}, not {version.spec_hash[:12]}",
-                "Use the version of alphaswarm-rl that wrote it.",
-            )
+        spec = spec_of_version(version)
         runtime = cls(spec, settings, overrides=overrides, progress=progress, sinks=sinks, frames=frames)
         runtime._run = row
         return runtime
@@ -109,7 +104,9 @@ class RLRuntime:
         """
         refuse_verb(self.spec, "train")
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
-            return train(self._setup, ledger, seed=seed)
+            result = train(self._setup, ledger, seed=seed)
+            self._run = ledger.run(result.run_id)
+            return result
 
     def rehearse(self, *, seed: int | str | None = None) -> TrainingPlan:
         """Everything of `train` up to its first step: checks, reads and builds it, and writes nothing.
@@ -133,7 +130,8 @@ class RLRuntime:
             step: Which of its checkpoints it goes on from; None takes the newest that is intact.
         """
         if self._run is None:
-            raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
+            why = "it was not made from a run, and has trained none"
+            raise RunError("this runtime", why, "Use RLRuntime.from_run(run).")
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return resume(self._setup, ledger, self._run.id, step=step)
 
@@ -143,7 +141,7 @@ class RLRuntime:
         run: str | None = None,
         checkpoint: str | int | None = None,
         seed: int | str | None = None,
-        window: Window | None = None,
+        window: WindowLike | None = None,
         episodes: int | None = None,
         deterministic: bool | None = None,
         strict: bool = False,
@@ -152,22 +150,22 @@ class RLRuntime:
         """Evaluates a policy on the evaluation window, in a row of its own.
 
         Args:
-            run: The run that made the policy; None takes the runtime's own (`from_run`).
+            run: The run that made the policy; None takes the runtime's own: of `from_run`, or what it trained last.
             checkpoint: `best`, a step, or a folder; None takes the run's last.
             seed: Seed of the episodes; None takes the parent run's; `random` draws one.
-            window: Other dates than the spec's.
+            window: Other dates than the spec's: a `Window`, a pair of dates, or `{"start": ..., "end": ...}`.
             episodes: Another number of episodes than the spec's.
             deterministic: Another way to act than the spec's.
             strict: Refuse, instead of warn, when components changed since the version was stored.
             validation: Whether the window is one of validation: a score there chooses among models, and the episodes
                 are those that a training's own validations play.
         """
-        arguments = Arguments(checkpoint, seed, window, episodes, deterministic, validation or None)
+        arguments = Arguments(checkpoint, seed, _window(window), episodes, deterministic, validation or None)
         return self._evaluate("evaluate", run, arguments, strict=strict)
 
     def replay(
         self,
-        new_window: Window | None = None,
+        new_window: WindowLike | None = None,
         *,
         run: str | None = None,
         checkpoint: str | int | None = None,
@@ -176,8 +174,11 @@ class RLRuntime:
         deterministic: bool | None = None,
         strict: bool = False,
     ) -> RunResult:
-        """Feeds a trained policy another window or seed, under its pinned version; see `evaluate` for the arguments."""
-        arguments = Arguments(checkpoint, seed, new_window, episodes, deterministic)
+        """Feeds a trained policy another window or seed, under its pinned version; see `evaluate` for the arguments.
+
+        Without a run of its own, the runtime takes the newest completed training run of the spec's version.
+        """
+        arguments = Arguments(checkpoint, seed, _window(new_window), episodes, deterministic)
         return self._evaluate("replay", run, arguments, strict=strict)
 
     def rows(self, kind: str, run: str) -> Table:
@@ -201,8 +202,22 @@ class RLRuntime:
     def _evaluate(self, verb: EvaluatingVerb, run: str | None, arguments: Arguments, *, strict: bool) -> RunResult:
         refuse_verb(self.spec, verb)
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
-            parent = self._run if run is None else latest_for(ledger, verb) if run == "latest" else ledger.run(run)
+            parent = self._parent(ledger, verb, run, arguments)
             return evaluate(self._setup, ledger, verb, parent, arguments, strict=strict)
+
+    def _parent(self, ledger: Ledger, verb: EvaluatingVerb, run: str | None, arguments: Arguments) -> RunRow | None:
+        """The run whose policy plays; None where it is a folder's, or that of a rule."""
+        if run is not None:
+            return latest_for(ledger, verb) if run == "latest" else ledger.run(run)
+        if self._run is not None:
+            return ledger.run(self._run.id)  # it may have gone on since
+        assert self.spec.agent is not None
+        needs_run = self.spec.agent.build().trains and not arguments.names_folder
+        return newest_trained(ledger, self.spec) if verb == "replay" and needs_run else None
+
+
+def _window(value: WindowLike | None) -> Window | None:
+    return None if value is None else Window.of(value)
 
 
 def _as_spec(spec: RLExperimentSpec | JsonMapping | str | Path) -> RLExperimentSpec:

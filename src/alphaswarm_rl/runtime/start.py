@@ -15,6 +15,7 @@ from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
+from alphaswarm_rl.ledger.mirror import fill_mirror
 from alphaswarm_rl.runtime.fingerprints import component_drift, machine_fingerprint, spec_code_fingerprint
 from alphaswarm_rl.runtime.run import Run, RunSetup, Verb
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -73,6 +74,7 @@ def create_row(
     """
     spec, settings = setup.spec, setup.settings
     device = resolve_device(settings.infer.device)
+    fill_mirror(ledger)
     return ledger.create_run(
         spec_id=version.spec_id,
         version_id=version.id,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     UniverseModelRef = ComponentRef
 else:
     ActionRef = ref_to("action")
-    AdvantageRef = ref_to("advantage_estimator")
+    AdvantageRef = ref_to("advantage_estimator", bare=True)
     AgentRef = ref_to("agent")
     DataPipelineRef = ref_to("data_pipeline")
     EnsemblerRef = ref_to("ensembler")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alphaswarm_rl.core import catalogue
-from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.errors import ComponentError, SpecError
 from alphaswarm_rl.core.kinds import Agent
 from alphaswarm_rl.core.slots import DATA_PIPELINE, PARTS, WINDOW
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
@@ -13,6 +13,7 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
     """Refuses parts and dates that the environment or the agent does not take, and asks for the data it needs."""
     assert spec.env is not None
     _refuse_unused_advantage(spec)
+    _refuse_short_windows(spec)
     slots = spec.env.build().slots()
     name = spec.env.name
     if WINDOW not in slots:
@@ -57,6 +58,20 @@ def _refuse_unused_advantage(spec: RLExperimentSpec) -> None:
         f"the agent {spec.agent.name!r} takes no advantage estimator",
         "Leave it out" + (f", or use an agent that takes one: {', '.join(takers)}." if takers else "."),
     )
+
+
+def _refuse_short_windows(spec: RLExperimentSpec) -> None:
+    if spec.agent is None:
+        return
+    assert spec.env is not None
+    agent, frames = spec.agent.build(), spec.obs.stack_frames
+    try:
+        agent.check_frames(frames)
+    except ComponentError:
+        # Frames are the steps of a window only where an observation is one row of numbers; elsewhere the observation
+        # says how many steps it has, and the agent looks again when it is built.
+        if spec.env.build().flat_observations():
+            raise
 
 
 def _fields(spec: RLExperimentSpec) -> tuple[tuple[str, str, object], ...]:

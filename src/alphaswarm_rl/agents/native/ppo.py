@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 from pydantic_core import PydanticCustomError
 
-from alphaswarm_rl.agents.encoders import EncodedConfig, Layers
+from alphaswarm_rl.agents.encoders import EncodedConfig, Layers, check_window
 from alphaswarm_rl.core.errors import ComponentError
 from alphaswarm_rl.core.hashing import added_field
 from alphaswarm_rl.core.kinds import Agent, BaseAdvantageEstimator
@@ -109,6 +109,10 @@ class _OnPolicyAgent(Agent):
     def check_advantage(self, estimator: BaseAdvantageEstimator) -> None:
         """Raises where a parameter would have no effect beside that estimator."""
         self.config.check_advantage(estimator)
+
+    def check_frames(self, frames: int | None) -> None:
+        """Raises where its encoder needs more of them."""
+        check_window(self.config.encoder, frames)
 
     def build(self, request: AgentRequest) -> Learner:
         """The learner, on a device where the environment is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from alphaswarm_rl.agents.encoders import check_window
 from alphaswarm_rl.agents.sb3.configs import ARSConfig, SB3Config
 from alphaswarm_rl.agents.sb3.off_policy_configs import (
     DDPGConfig,
@@ -67,6 +68,10 @@ class SB3Adapter(Agent):
     def algorithm(self) -> tuple[str, str]:
         """Module and class of the algorithm."""
         return self.package, type(self).__name__
+
+    def check_frames(self, frames: int | None) -> None:
+        """Raises where its encoder needs more of them."""
+        check_window(getattr(self.config, "encoder", None), frames)
 
     def build(self, request: AgentRequest) -> Learner:
         """The algorithm with its networks, for that environment."""
