@@ -12,9 +12,9 @@ from alphaswarm_rl.arrays.moments import moment, shown
 from alphaswarm_rl.core.contracts import DataRequest, State
 from alphaswarm_rl.core.kinds import DataPipeline
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.universe import Choice, Universe
 from alphaswarm_rl.market.bar_findings import Bars, check_bars_of
 from alphaswarm_rl.market.findings import counted_notices
-from alphaswarm_rl.inference.universe import Choice, Universe
 from alphaswarm_rl.market.panel import FEWEST_BARS, MarketPanel
 
 #: How many assets a notice names.
