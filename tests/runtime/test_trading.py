@@ -377,13 +377,18 @@ def test_optimistic_fills_are_said_in_the_row(settings, ledger, fill):
 
 def test_hindsight_is_left_out_of_evaluation_and_the_rows_say_so(settings, ledger):
     notice = "reward terms left out of evaluation: hindsight; the portfolio return is reported instead"
+    never_best = (
+        "models of this run are never the best: the spec has dates and no validation window, and only scores on that "
+        "choose; it is named by training.validation_start and validation_end"
+    )
     spec = trading(reward={"class": "hindsight"})
     trained = RLRuntime(spec, settings).train()
     runtime = RLRuntime.from_run(trained.run_id, settings)
-    for result in (trained, runtime.evaluate(), runtime.replay(LATER)):
+    assert ledger.run(trained.run_id).notices == [notice, never_best]
+    for result in (runtime.evaluate(), runtime.replay(LATER)):
         assert ledger.run(result.run_id).notices == [notice]
     blind = RLRuntime(trading(reward={"class": "hindsight"}, evaluation={"episodes": 0}), settings).train()
-    assert blind.notices == []
+    assert blind.notices == [never_best]
 
 
 def test_what_is_reported_instead_of_hindsight_is_the_portfolio_return(settings):
