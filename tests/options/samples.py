@@ -20,6 +20,7 @@ SAMPLES = {
     "train.gamma": ("0.9", 0.9),
     "train.logInterval": ("3", 3),
     "train.evalDuringTraining": ("true", True),
+    "train.initFrom": ("a" * 64, {"sha256": "a" * 64}),
     "train.logDir": ("elsewhere/logs", Path("elsewhere/logs")),
     "eval.episodes": ("3", 3),
     "eval.deterministic": ("false", False),

@@ -43,7 +43,7 @@ class ResumeRequest(NamedRun):
 def train(settings: Settings, request: TrainRequest, *, caller: Caller = NOBODY) -> RunResult:
     """Trains a spec's agent, judges it, and leaves a checkpoint."""
     base = None if request.spec is None else load_spec(request.spec)
-    effective = resolve_spec(base, request.options, caller)
+    effective = resolve_spec(lambda: settings, base, request.options, caller)
 
     from alphaswarm_rl.runtime import RLRuntime
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from alphaswarm_rl.core.control_characters import control_character
 from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.json import load_json
+from alphaswarm_rl.spec.init_from import named_weights
 
 T = TypeVar("T")
 
@@ -128,6 +129,10 @@ def _protocol(value: object) -> str:
     return "http" if word == "http/protobuf" else _one_of(word, _PROTOCOLS)
 
 
+def _weights(value: object) -> Any:
+    return named_weights(value if isinstance(value, Mapping) else _text(value))
+
+
 def _one_of(value: object, choices: tuple[str, ...]) -> str:
     for choice in choices:
         if str(value).lower() == choice.lower():
@@ -182,6 +187,8 @@ SEED = OptionType(
 )
 STRATEGY = choice(*_STRATEGIES, read=_strategy)
 PROTOCOL = choice(*_PROTOCOLS, read=_protocol)
+
+WEIGHTS = OptionType("run | model:ID | folder", "a run, model:ID or the folder of a checkpoint", TEXT.nix, _weights)
 
 _PLAIN = {str: TEXT, int: INTEGER, float: NUMBER, bool: BOOLEAN, Path: PATH}
 

@@ -114,6 +114,8 @@ class Run:
 
     def add_notices(self, notices: Sequence[str]) -> None:
         """Adds what a user should know to its row; what stands there already is not repeated."""
+        if not notices:
+            return
         known = self.ledger.run(self.id).notices or []
         self.update(notices=[*known, *(notice for notice in notices if notice not in known)])
 

@@ -11,6 +11,7 @@ from alphaswarm_rl.core.errors import RunError, SpecError, nearest
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.initial_weights import pinned
 from alphaswarm_rl.inference.process import cpu_threads, process_lock
 from alphaswarm_rl.inference.selection import Verb, latest_for
 from alphaswarm_rl.lake.tables import KINDS
@@ -54,8 +55,8 @@ class RLRuntime:
         frames: Mapping[str, object] | None = None,
         stop_when: Callable[[Event], str | None] | None = None,
     ) -> None:
-        self.spec = _as_spec(spec)
         self.settings = load_settings({}, os.environ) if settings is None else settings
+        self.spec = pinned(_as_spec(spec), self.settings)
         self._setup = RunSetup(
             self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks), dict(frames or {}), stop_when
         )

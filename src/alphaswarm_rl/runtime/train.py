@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from alphaswarm_rl.core.errors import CheckpointError, RunError
 from alphaswarm_rl.core.run_listener import EvaluationMetrics, Resumption
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.inference.builder import Builder, training_windows
+from alphaswarm_rl.inference import initial_weights
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.inference.checkpoints import Checkpoint, LoadedCheckpoint, first_intact, load_checkpoint
+from alphaswarm_rl.inference.initial_weights import InitialWeights
 from alphaswarm_rl.inference.selection import is_reported, saved_checkpoints
+from alphaswarm_rl.inference.windows import training_windows
 from alphaswarm_rl.ledger import EvaluationRow, Ledger, RunRow
 from alphaswarm_rl.ledger.runs import RESUMABLE, not_resumable
 from alphaswarm_rl.recording.episodes import EpisodeTracker
@@ -35,6 +38,7 @@ def train(setup: RunSetup, ledger: Ledger, *, seed: int | str | None) -> RunResu
     """Opens a run of the spec's version and trains."""
     ledger.refuse_if_halted()
     training, drawn = setup.spec.training, start.draw_seed(seed, setup.spec.seed)
+    initial = initial_weights.load(setup.spec, setup.settings)
     builder = start.checked_builder(setup, seed=drawn, window=training.window)
     row = start.create_row(
         setup,
@@ -44,8 +48,9 @@ def train(setup: RunSetup, ledger: Ledger, *, seed: int | str | None) -> RunResu
         seed=drawn,
         window=training.window,
         total_timesteps=training.total_timesteps,
+        parent_run_id=None if initial is None else initial.run_id,
     )
-    return _run(setup, ledger, row, builder=builder)
+    return _run(setup, ledger, row, builder=builder, initial=initial)
 
 
 def resume(setup: RunSetup, ledger: Ledger, run_id: str, *, step: int | None = None) -> RunResult:
@@ -119,6 +124,7 @@ def _run(
     row: RunRow,
     *,
     builder: Builder | None = None,
+    initial: InitialWeights | None = None,
     goes_on: _Continuation | None = None,
 ) -> RunResult:
     training, evaluation = setup.spec.training, setup.spec.evaluation
@@ -128,7 +134,9 @@ def _run(
     if evaluation.episodes:
         windows["evaluation"] = evaluation.window
     with open_run(setup, ledger, row) as run, ExitStack() as opened:
+        notices = [] if initial is None or builder is None else initial_weights.prepare(initial, builder)
         builder = start.load_data(run, builder, windows, seen=training_windows(training))
+        run.add_notices(notices)
         resumed: JsonObject = {}
         if goes_on is not None:
             builder.restore_data(goes_on.loaded.states)
@@ -140,10 +148,12 @@ def _run(
         recorder = opened.enter_context(run.open_recorder())
         session = TrainingSession(run, builder, learner, envs, recorder)
         session.judge = CheckpointJudge.open(run, builder, opened)
-        if goes_on is None:
-            builder.fit_preprocessing(envs.train.env)
-        else:
+        if goes_on is not None:
             _restore(session, goes_on)
+        elif initial is not None:
+            run.add_notices(initial_weights.begin_with(initial, learner, envs.train.env, session.policy_plan))
+        else:
+            builder.fit_preprocessing(envs.train.env)
         _train(session)
     return RunResult.of(ledger.run(row.id))
 

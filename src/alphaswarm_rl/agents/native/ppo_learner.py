@@ -292,6 +292,18 @@ class PpoLearner(NativeLearner):
             data[f"scale_{name}"] = state.data
         return State(arrays, data)
 
+    def _load_policy(self, state: State) -> None:
+        measures, measured = self._observation_moments, "scale_observations" in state.data
+        if measured != (measures is not None):
+            theirs, ours = ("standardised", "plain") if measured else ("plain", "standardised")
+            raise ValueError(f"its networks learnt from {theirs} observations, and these from {ours} ones")
+        self.net.set_weights(state.under("weights"))
+        if measures is not None:
+            measures.set_state(state.part("scale_observations"))
+        if self._reward_scale is not None and "scale_rewards" in state.data:
+            # The value function speaks on this scale; sums of episodes in progress are none of this training.
+            self._reward_scale.moments.set_state(state.part("scale_rewards"))
+
     def _load(self, state: State) -> bool:
         self.net.set_weights(state.under("weights"))
         if self._observation_moments is not None:
