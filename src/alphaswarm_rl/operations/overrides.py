@@ -17,6 +17,7 @@ from alphaswarm_rl.operations.events import ArgumentsResolved, Caller, Notice, S
 from alphaswarm_rl.operations.operation import LazySettings
 from alphaswarm_rl.operations.references import pinned_spec
 from alphaswarm_rl.options.resolve import (
+    JUDGING,
     RUN_ARGUMENTS,
     EffectiveSpec,
     RunArgument,
@@ -74,9 +75,7 @@ def resolve_spec(
     return effective
 
 
-def resolve_arguments(
-    options: JsonMapping, caller: Caller, allowed: Collection[RunArgument] = tuple(RUN_ARGUMENTS)
-) -> Overrides:
+def resolve_arguments(options: JsonMapping, caller: Caller, allowed: Collection[RunArgument] = JUDGING) -> Overrides:
     """The arguments of a run of a stored version, which alone says the rest; other options of the spec are refused."""
     found = run_arguments(options, caller.environ, allowed)
     for notice in found.notices:
@@ -88,7 +87,7 @@ def resolve_both(
     settings: LazySettings, base: RLExperimentSpec, options: JsonMapping, caller: Caller
 ) -> tuple[RLExperimentSpec, Overrides]:
     """The spec with its overrides, and apart from it the arguments of its run; the sources are those of both."""
-    keys = set(RUN_ARGUMENTS.values())
+    keys = {RUN_ARGUMENTS[name] for name in JUDGING}
     names = {name for key in keys for name in BY_KEY[key].env_names}
     (of_run, of_spec), (run_environ, environ) = _split(options, keys), _split(caller.environ, names)
     found = run_arguments(of_run, run_environ)

@@ -6,9 +6,10 @@ from dataclasses import field
 
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.operations.data import Data, Index
-from alphaswarm_rl.operations.events import NOBODY, Caller
-from alphaswarm_rl.operations.operation import NamedRun, operation
+from alphaswarm_rl.operations.events import NOBODY, Caller, Notice
+from alphaswarm_rl.operations.operation import NamedRun, RequestError, operation
 from alphaswarm_rl.operations.overrides import resolve_arguments, resolve_spec
+from alphaswarm_rl.options.resolve import TRAINING_ON, run_arguments
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import load_spec
@@ -20,10 +21,13 @@ class TrainRequest(Data):
     Attributes:
         spec: A YAML file or the name of a preset; None trains the options' defaults.
         options: Options of the table by key; those of the spec change it before it is hashed.
+        continue_run: A training run that is trained further instead, as long as the options say; of the spec's options
+            it takes no other.
     """
 
     spec: str | None = None
     options: JsonMapping = field(default_factory=dict)
+    continue_run: str | None = None
 
 
 class ResumeRequest(NamedRun):
@@ -42,6 +46,8 @@ class ResumeRequest(NamedRun):
 @operation("train", changes=True)
 def train(settings: Settings, request: TrainRequest, *, caller: Caller = NOBODY) -> RunResult:
     """Trains a spec's agent, judges it, and leaves a checkpoint."""
+    if request.continue_run is not None:
+        return _continue(settings, request, request.continue_run, caller)
     base = None if request.spec is None else load_spec(request.spec)
     effective = resolve_spec(lambda: settings, base, request.options, caller)
 
@@ -49,6 +55,23 @@ def train(settings: Settings, request: TrainRequest, *, caller: Caller = NOBODY)
 
     runtime = RLRuntime(effective.spec, settings, overrides=effective.sources, progress=caller.progress)
     return runtime.train(seed="random" if effective.draws_seed else None)
+
+
+def _continue(settings: Settings, request: TrainRequest, run: str, caller: Caller) -> RunResult:
+    if request.spec is not None:
+        raise RequestError("--continue trains a run further, by the spec of its own version: leave SPEC out")
+    found = run_arguments(request.options, caller.environ, TRAINING_ON)
+    for notice in found.notices:
+        caller.listen(Notice(notice))
+    if "total_timesteps" not in found.values:
+        raise RequestError("--continue needs the new total: --total-timesteps N")
+    total, source = found.values["total_timesteps"], found.sources["total_timesteps"]
+
+    from alphaswarm_rl.runtime import RLRuntime
+
+    sources = {"training.total_timesteps": {"value": total, "source": source}}
+    runtime = RLRuntime.from_run(run, settings, overrides=sources, progress=caller.progress, verb="continue")
+    return runtime.train_further(total)
 
 
 @operation("resume", changes=True)

@@ -17,6 +17,7 @@ from alphaswarm_rl.inference.selection import Verb, latest_for
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.options.settings import load_settings
+from alphaswarm_rl.runtime.continuing import train_further
 from alphaswarm_rl.runtime.evaluate import Arguments, EvaluatingVerb, evaluate
 from alphaswarm_rl.runtime.events import Sink
 from alphaswarm_rl.runtime.result import RunFailed, RunResult
@@ -121,6 +122,21 @@ class RLRuntime:
             raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return resume(self._setup, ledger, self._run.id, step=step)
+
+    def train_further(self, total_timesteps: int) -> RunResult:
+        """Trains a run that has ended further, in a run of its own, from its newest intact checkpoint.
+
+        The new version is that of a training which is as long at once: so are the bytes of its checkpoint where the run
+        resumes exactly and none of the agent's parameters runs over the whole training.
+
+        Args:
+            total_timesteps: Transitions in all, those of the run included.
+        """
+        if self._run is None:
+            raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
+        refuse_verb(self.spec, "train")
+        with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
+            return train_further(self._setup, ledger, self._run.id, total_timesteps)
 
     def evaluate(
         self,
