@@ -499,6 +499,11 @@
     default = ".alphaswarm";
     description = "Folder below which all state lives.";
   };
+  options.rl.home.plugins = lib.mkOption {
+    type = lib.types.listOf lib.types.str;
+    default = [ ];
+    description = "Modules of components of your own, imported before anything is named.";
+  };
   options.rl.home.dbUrl = lib.mkOption {
     type = lib.types.nullOr lib.types.str;
     default = null;

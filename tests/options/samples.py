@@ -99,6 +99,7 @@ SAMPLES = {
     "lake.commitRows": ("5000", 5000),
     "lake.commitSeconds": ("5", 5.0),
     "home.folder": ("/elsewhere", Path("/elsewhere")),
+    "home.plugins": ("my_rewards, my_envs", ("my_rewards", "my_envs")),
     "home.dbUrl": ("postgresql://host/db", "postgresql://host/db"),
     "home.episodeRate": ("50", 50.0),
     "home.haltPollSeconds": ("0.5", 0.5),

@@ -108,6 +108,7 @@ OURS = {
     "train.logInterval",
     "train.evalDuringTraining",
     "train.initFrom",
+    "home.plugins",
     "gates.profile",
     "gates.maxDispersion",
     "gates.minBars",

@@ -97,6 +97,12 @@ def _list(value: object, item: Callable[[object], T]) -> tuple[T, ...]:
     return tuple(item(part) for part in value)
 
 
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str) and not value.lstrip().startswith("["):
+        return tuple(value.replace(",", " ").split())
+    return tuple(part for item in _list(value, _text) for part in _texts(item))
+
+
 def _integers(value: object) -> tuple[int, ...]:
     return _list(value, _integer)
 
@@ -175,6 +181,8 @@ NUMBER = OptionType("number", "a number", "lib.types.float", _number)
 #: Text in Nix, whose number literals know no bare exponent such as 3e-4.
 SCIENTIFIC = OptionType("number", "a number such as 3e-4", "lib.types.str", _number)
 BOOLEAN = OptionType("boolean", "true or false", "lib.types.bool", _boolean)
+#: A flag of it may be given again.
+TEXTS = OptionType("list of texts", "names, or a JSON list of them", "lib.types.listOf lib.types.str", _texts)
 INTEGERS = OptionType("list of integers", "a JSON list such as [64, 64]", "lib.types.listOf lib.types.int", _integers)
 BOUNDS = OptionType(
     "number | pair",

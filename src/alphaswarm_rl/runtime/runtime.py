@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import RunError, SpecError, nearest
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping
@@ -15,7 +16,7 @@ from alphaswarm_rl.inference.initial_weights import pinned
 from alphaswarm_rl.inference.process import cpu_threads, process_lock
 from alphaswarm_rl.inference.selection import Verb, latest_for
 from alphaswarm_rl.lake.tables import KINDS
-from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.runtime.continuing import train_further
 from alphaswarm_rl.runtime.evaluate import Arguments, EvaluatingVerb, evaluate
@@ -43,6 +44,7 @@ class RLRuntime:
         sinks: More receivers of the run's events.
         frames: Data frames for the data pipeline `frame`, by name.
         stop_when: Hears every event of a training; a text that it returns halts the run, as its reason.
+        notices: What the rows of its runs say from the start.
     """
 
     def __init__(
@@ -55,11 +57,20 @@ class RLRuntime:
         sinks: Sequence[Sink] = (),
         frames: Mapping[str, object] | None = None,
         stop_when: Callable[[Event], str | None] | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
         self.settings = load_settings({}, os.environ) if settings is None else settings
+        catalogue.load_plugins(self.settings.plugins)
         self.spec = pinned(_as_spec(spec), self.settings)
         self._setup = RunSetup(
-            self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks), dict(frames or {}), stop_when
+            self.spec,
+            self.settings,
+            dict(overrides or {}),
+            progress,
+            tuple(sinks),
+            dict(frames or {}),
+            stop_when,
+            tuple(notices),
         )
         self._run: RunRow | None = None
         refuse_absent(self.spec)
@@ -91,7 +102,8 @@ class RLRuntime:
         with Ledger.open(settings) as ledger:
             row = latest_for(ledger, verb) if run == "latest" and verb is not None else ledger.run(run)
             version = ledger.version(row.version_id)
-        spec = RLExperimentSpec.from_data(version.payload, source=f"stored version {version.id}", stored=True)
+        catalogue.load_plugins(settings.plugins)
+        spec = _stored(row, version)
         if spec.spec_hash != version.spec_hash:
             raise SpecError(
                 f"stored version {version.id}",
@@ -204,6 +216,19 @@ class RLRuntime:
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             parent = self._run if run is None else latest_for(ledger, verb) if run == "latest" else ledger.run(run)
             return evaluate(self._setup, ledger, verb, parent, arguments, strict=strict)
+
+
+def _stored(row: RunRow, version: VersionRow) -> RLExperimentSpec:
+    """The spec of a run's version; one that cannot be read names the plug-ins that the run was made with."""
+    try:
+        return RLExperimentSpec.from_data(version.payload, source=f"stored version {version.id}", stored=True)
+    except SpecError as error:
+        absent = [name for name in row.code_fingerprint.get("plugins", {}) if name not in catalogue.plugins()]
+        if not absent:
+            raise
+        named = " ".join(f"--plugin {name}" for name in absent)
+        remedy = f"Run {row.id} was made with {', '.join(absent)}: {named}, or plugins: in settings.yaml."
+        raise SpecError(error.what, error.why, remedy) from error
 
 
 def _as_spec(spec: RLExperimentSpec | JsonMapping | str | Path) -> RLExperimentSpec:

@@ -73,7 +73,7 @@ def create_row(
         window_start=window.start,
         window_end=window.end,
         overrides=dict(setup.overrides),
-        notices=component_drift(version, spec),
+        notices=[*component_drift(version, spec), *setup.notices],
         **columns,
     )
 
