@@ -45,7 +45,7 @@ def audit_lookahead(settings: Settings, request: AuditLookahead) -> Audit:
 
 
 def hindsight_of_others(spec: RLExperimentSpec, settings: Settings) -> list[str]:
-    """What a training is warned of: components of others that look ahead; those of this package are audited by its tests.
+    """What a training is warned of: components of others that look ahead; ours are audited by tests.
 
     Args:
         spec: The spec that is trained.
