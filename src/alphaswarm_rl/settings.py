@@ -273,6 +273,9 @@ class Settings(FrozenModel):
     """Everything about the machine and the place; a spec says what is run, this says where."""
 
     home: Path = Field(Path(".alphaswarm"), description="Folder below which all state lives.")
+    plugins: tuple[str, ...] = Field(
+        (), description="Modules of components of your own, imported before anything is named."
+    )
     log_dir: Path = Field(Path("logs"), description="Folder of the runs' event logs.")
     ledger: LedgerSettings = _EMPTY
     store: StoreSettings = _EMPTY

@@ -187,8 +187,9 @@ def test_results_of_changes_conform(home, tmp_path):
     changed = conforming("models.promote", home, model=added["id"], reason="for a test", to="archived")
     assert (changed["from_status"], changed["to_status"]) == ("staging", "archived")
     trained = conforming("train", home, spec=str(home.home.parent / "ppo.yaml"))
-    removed = conforming("runs.rm", home, run=trained["run_id"])
-    assert (removed["run_id"], removed["removed"]) == (trained["run_id"], True)
+    removed = conforming("runs.rm", home, runs=(trained["run_id"],))
+    assert [each["run_id"] for each in removed["removed"]] == [trained["run_id"]]
+    assert removed["kept"] == []
     collected = conforming("runs.gc", home)
     assert set(collected) == {"dry_run", "bytes", "folders", "runs"}
 

@@ -107,6 +107,8 @@ ALIASES = {
 OURS = {
     "train.logInterval",
     "train.evalDuringTraining",
+    "train.initFrom",
+    "home.plugins",
     "gates.profile",
     "gates.maxDispersion",
     "gates.minBars",
@@ -221,7 +223,7 @@ def test_features_have_the_documented_signatures():
 def test_the_starting_spec_has_every_default():
     spec = starting_spec()
     refuse_absent(spec)
-    data = spec.canonical()
+    data = spec.as_data()
     assert data["name"] == "rl-experiment"
     assert data["env"]["class"] == "gymnasium"
     assert data["env"]["kwargs"]["id"] == "CartPole-v1"

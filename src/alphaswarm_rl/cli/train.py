@@ -18,20 +18,25 @@ if TYPE_CHECKING:
 @verb("train")
 @click.argument("spec", required=False)
 @click.option("--dry-run", is_flag=True, help="Check, read and build everything, show the plan, and write nothing.")
-def train(session: Session, spec: str | None, dry_run: bool) -> None:
+@click.option("--continue", "continue_run", metavar="RUN", help="Train that run further, to --total-timesteps in all.")
+def train(session: Session, spec: str | None, dry_run: bool, continue_run: str | None) -> None:
     """Train a spec's agent, judge it, and leave a checkpoint.
 
     SPEC is a YAML file or the name of a preset; without it the options' defaults are trained. Flags and environment
     variables change the spec before it is hashed; `--seed random` draws a seed for this run and leaves the spec alone.
 
+    With --continue a run that has ended is trained further under its own spec, by a run of its own: it goes on with
+    optimiser, schedules, replay buffer and counters from the last checkpoint.
+
     Args:
         session: This call.
         spec: The YAML file or the preset.
         dry_run: Whether nothing is run.
+        continue_run: The run that is trained further: its id, the beginning of it, or latest.
     """
     from alphaswarm_rl.operations.train import TrainingPlan, TrainRequest, train
 
-    request = TrainRequest(spec, session.flags, dry_run)
+    request = TrainRequest(spec, session.flags, dry_run, continue_run)
     found = train(session.settings, request, caller=session.caller)
     if isinstance(found, TrainingPlan):
         session.answer(found, _plan_lines(found))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -34,6 +35,7 @@ _components: dict[tuple[str, str], type[RLComponent]] = {}
 _names: dict[tuple[str, str], tuple[str, str]] = {}  # (kind, any accepted name, lower case) -> (alias, name as written)
 _lock = threading.RLock()
 _others_imported = False
+_plugins: dict[str, None] = {}  # a set that keeps its order
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,17 @@ def discover() -> None:
         _import_others()
 
 
+def load_plugins(modules: Iterable[str]) -> None:
+    """Imports modules of components that an operator named; a spec never can."""
+    for module in modules:
+        load_plugin(module)
+
+
+def plugins() -> tuple[str, ...]:
+    """The modules of components that were named and imported in this process, in their order."""
+    return tuple(_plugins)
+
+
 def load_plugin(module: str) -> None:
     """Imports a module of components that an operator named; a spec never can."""
     if not all(word.isidentifier() for word in module.split(".")):
@@ -169,6 +182,17 @@ def load_plugin(module: str) -> None:
         raise ComponentError(
             f"plug-in {module!r}", f"it cannot be imported: {error!r}", "Check the name, the path and the module."
         ) from error
+    _plugins[module] = None
+
+
+def _naming_plugins() -> str:
+    """Where components of one's own are named: for the remedy of a name that nobody has."""
+    if _plugins:
+        return f"Plug-ins that were imported: {', '.join(_plugins)}."
+    return (
+        "One of your own is in a module that is named by --plugin MODULE, ALPHASWARM_RL_PLUGINS, or plugins: [MODULE] "
+        "in settings.yaml."
+    )
 
 
 def canonical_kind(kind: str) -> str:
@@ -224,7 +248,8 @@ def _lookup(kind: str, name: str) -> tuple[str, str, str]:
                 f"no component of kind {kind!r} is installed: that part is not there yet",
                 "Leave it out.",
             )
-        raise UnknownComponent(f"{kind} {name!r}", "the catalogue has no such component", nearest(name, names))
+        remedy = f"{nearest(name, names)} {_naming_plugins()}"
+        raise UnknownComponent(f"{kind} {name!r}", "the catalogue has no such component", remedy)
     return found
 
 

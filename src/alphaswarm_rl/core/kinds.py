@@ -102,6 +102,11 @@ class Agent(RLComponent):
         """Whether it answers only what its environment shows, and so cannot answer observations alone."""
         return False
 
+    def schedules(self) -> tuple[str, ...]:
+        """Its parameters that change over the whole of a training: a longer one differs from its first step on."""
+        chosen = [(name, getattr(self.config, name)) for name in type(self.config).model_fields]
+        return tuple(name for name, value in chosen if name.endswith("_schedule") and value != "constant")
+
     @abc.abstractmethod
     def build(self, request: AgentRequest) -> Learner:
         """The learner itself."""

@@ -36,6 +36,7 @@ from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.inference.market_data import MarketData
 from alphaswarm_rl.inference.policy_plan import PolicyPlan, make_plan, refuse_hindsight
 from alphaswarm_rl.inference.universe import Universe
+from alphaswarm_rl.inference.windows import data_digest, earlier_windows, training_windows
 from alphaswarm_rl.ledger import RunRow
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
@@ -274,15 +275,33 @@ class Builder:
             window: The dates of the evaluation.
             training: How the policy was trained; None: as the spec says.
         """
-        return self._overlaps(window, [seen for each in self._trainings(training) for seen in training_windows(each)])
+        trainings = self._trainings(training)
+        own = self._overlaps(window, [seen for each in trainings for seen in training_windows(each)])
+        return self._or_earlier(own, window, trainings)
 
     def in_training(self, window: Window, training: TrainingSpec | None = None) -> bool | None:
         """Whether an evaluation on those dates sees what the policy was trained on; None where nobody can know."""
-        return self._overlaps(window, [each.window for each in self._trainings(training)])
+        trainings = self._trainings(training)
+        return self._or_earlier(self._overlaps(window, [each.window for each in trainings]), window, trainings)
+
+    def _or_earlier(self, own: bool | None, window: Window, trainings: Sequence[TrainingSpec]) -> bool | None:
+        """The same with what the weights saw that these trainings began with.
+
+        Dates of other data are no proof: where they overlap, nobody can know what of it is the same.
+        """
+        seen = [each for training in trainings for each in earlier_windows(training)]
+        ours = data_digest(self.spec)
+        same = self._overlaps(window, [Window(each.start, each.end) for each in seen if each.data == ours])
+        if own or same:
+            return True
+        others = any(Window(each.start, each.end).overlaps(window) for each in seen if each.data != ours)
+        return None if others or own is None or same is None else False
 
     def trained_windows(self) -> list[Window]:
-        """The dates that the spec's policy is trained on; none where it learns nothing."""
-        return [each.window for each in self._trainings(None)]
+        """The dates of this data that the policy is trained on, earlier trainings too; none where it learns nothing."""
+        trainings, ours = self._trainings(None), data_digest(self.spec)
+        earlier = [seen for each in trainings for seen in earlier_windows(each) if seen.data == ours]
+        return [*(each.window for each in trainings), *(Window(seen.start, seen.end) for seen in earlier)]
 
     def judged_window(self, window: Window, seen: Iterable[Window]) -> Window | None:
         """The dates of a validation window that policies are judged on: what none of them was trained on.
@@ -433,13 +452,6 @@ def lake_of(settings: Settings) -> Callable[[], TableReader]:
         return LakeReader(settings)
 
     return reader
-
-
-def training_windows(training: TrainingSpec) -> tuple[Window, ...]:
-    """What training and validation see; a best model without a window of its own is sought everywhere."""
-    if training.validation_window or training.eval_during_training:
-        return (training.window, training.validation_window)
-    return (training.window,)
 
 
 def preprocessing_state(env: AnyVectorEnv) -> State | None:

@@ -19,11 +19,11 @@ from alphaswarm_rl.inference.checkpoints import (
     unfit,
 )
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.ledger.runs import PRUNED, RESUMABLE
+from alphaswarm_rl.ledger.runs import ENDED, PRUNED, RESUMABLE
 from alphaswarm_rl.spec import RLExperimentSpec
 
 #: What a stored run is used for.
-Verb = Literal["resume", "evaluate", "replay"]
+Verb = Literal["resume", "continue", "evaluate", "replay"]
 
 #: The parts of a spec that a policy depends on.
 _POLICY_FIELDS = ("env", "obs", *(slot.name for slot in PARTS if not slot.judges), "agent")
@@ -177,11 +177,13 @@ def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
 
     Args:
         ledger: Where runs are looked up.
-        verb: resume takes a stopped training run that has a checkpoint; the others a run with a checkpoint, or one of
-            an agent that needs none.
+        verb: resume takes a stopped training run that has a checkpoint, continue any training run that has ended and
+            has one; the others a run with a checkpoint, or one of an agent that needs none.
     """
     if verb == "resume":
         usable, none = _can_go_on, "no training run has stopped with a checkpoint"
+    elif verb == "continue":
+        usable, none = _can_be_continued, "no training run that has ended has a checkpoint"
     else:
         usable, none = partial(_can_be_judged, ledger), "no run has a checkpoint or an agent that needs none"
     found = next((run for run in ledger.runs(limit=None) if usable(run)), None)
@@ -206,6 +208,10 @@ def _can_go_on(run: RunRow) -> bool:
     # A trial that its study gave up is not what anybody means to go on with; by its id it can be.
     pruned = run.halt_reason is not None and run.halt_reason.startswith(PRUNED)
     return run.target == "train" and run.status in RESUMABLE and run.checkpoint is not None and not pruned
+
+
+def _can_be_continued(run: RunRow) -> bool:
+    return run.target == "train" and run.status in ENDED and run.checkpoint is not None and run.removed_at is None
 
 
 def _can_be_judged(ledger: Ledger, run: RunRow) -> bool:

@@ -20,9 +20,10 @@ from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonObject
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.builder import Builder, load_preprocessing, training_windows
+from alphaswarm_rl.inference.builder import Builder, load_preprocessing
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, restoring
 from alphaswarm_rl.inference.selection import Selection, names_folder, trainer_of
+from alphaswarm_rl.inference.windows import training_windows
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.recording.run_recorder import RunRecorder
 from alphaswarm_rl.runtime import start

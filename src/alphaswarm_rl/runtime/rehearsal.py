@@ -10,7 +10,8 @@ from gymnasium.spaces import flatdim
 from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.builder import Builder, training_windows
+from alphaswarm_rl.inference.builder import Builder
+from alphaswarm_rl.inference.windows import training_windows
 from alphaswarm_rl.runtime import start
 from alphaswarm_rl.runtime.evaluate import evaluation_env
 from alphaswarm_rl.runtime.run import RunSetup

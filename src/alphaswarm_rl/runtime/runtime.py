@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alphaswarm_rl.core.errors import RunError, nearest
+from alphaswarm_rl.core import catalogue
+from alphaswarm_rl.core.errors import RunError, SpecError, nearest
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window, WindowLike
+from alphaswarm_rl.inference.initial_weights import pinned
 from alphaswarm_rl.inference.process import cpu_threads, process_lock
 from alphaswarm_rl.inference.selection import Verb, latest_for, newest_trained
 from alphaswarm_rl.lake.tables import KINDS
-from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.ledger.specs import spec_of_version
 from alphaswarm_rl.options.settings import load_settings
+from alphaswarm_rl.runtime.continuing import train_further
 from alphaswarm_rl.runtime.evaluate import Arguments, EvaluatingVerb, evaluate
 from alphaswarm_rl.runtime.events import Sink
 from alphaswarm_rl.runtime.result import RunFailed, RunResult
@@ -43,6 +46,7 @@ class RLRuntime:
         sinks: More receivers of the run's events.
         frames: Data frames for the data pipeline `frame`, by name.
         stop_when: Hears every event of a training; a text that it returns halts the run, as its reason.
+        notices: What the rows of its runs say from the start.
     """
 
     def __init__(
@@ -55,11 +59,20 @@ class RLRuntime:
         sinks: Sequence[Sink] = (),
         frames: Mapping[str, object] | None = None,
         stop_when: Callable[[Event], str | None] | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
-        self.spec = _as_spec(spec)
         self.settings = load_settings({}, os.environ) if settings is None else settings
+        catalogue.load_plugins(self.settings.plugins)
+        self.spec = pinned(_as_spec(spec), self.settings)
         self._setup = RunSetup(
-            self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks), dict(frames or {}), stop_when
+            self.spec,
+            self.settings,
+            dict(overrides or {}),
+            progress,
+            tuple(sinks),
+            dict(frames or {}),
+            stop_when,
+            tuple(notices),
         )
         self._run: RunRow | None = None
         refuse_absent(self.spec)
@@ -91,7 +104,8 @@ class RLRuntime:
         with Ledger.open(settings) as ledger:
             row = latest_for(ledger, verb) if run == "latest" and verb is not None else ledger.run(run)
             version = ledger.version(row.version_id)
-        spec = spec_of_version(version)
+        catalogue.load_plugins(settings.plugins)
+        spec = _stored(row, version)
         runtime = cls(spec, settings, overrides=overrides, progress=progress, sinks=sinks, frames=frames)
         runtime._run = row
         return runtime
@@ -134,6 +148,21 @@ class RLRuntime:
             raise RunError("this runtime", why, "Use RLRuntime.from_run(run).")
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return resume(self._setup, ledger, self._run.id, step=step)
+
+    def train_further(self, total_timesteps: int) -> RunResult:
+        """Trains a run that has ended further, in a run of its own, from its newest intact checkpoint.
+
+        The new version is that of a training which is as long at once: so are the bytes of its checkpoint where the run
+        resumes exactly and none of the agent's parameters runs over the whole training.
+
+        Args:
+            total_timesteps: Transitions in all, those of the run included.
+        """
+        if self._run is None:
+            raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
+        refuse_verb(self.spec, "train")
+        with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
+            return train_further(self._setup, ledger, self._run.id, total_timesteps)
 
     def evaluate(
         self,
@@ -218,6 +247,19 @@ class RLRuntime:
 
 def _window(value: WindowLike | None) -> Window | None:
     return None if value is None else Window.of(value)
+
+
+def _stored(row: RunRow, version: VersionRow) -> RLExperimentSpec:
+    """The spec of a run's version; one that cannot be read names the plug-ins that the run was made with."""
+    try:
+        return spec_of_version(version)
+    except SpecError as error:
+        absent = [name for name in row.code_fingerprint.get("plugins", {}) if name not in catalogue.plugins()]
+        if not absent:
+            raise
+        named = " ".join(f"--plugin {name}" for name in absent)
+        remedy = f"Run {row.id} was made with {', '.join(absent)}: {named}, or plugins: in settings.yaml."
+        raise SpecError(error.what, error.why, remedy) from error
 
 
 def _as_spec(spec: RLExperimentSpec | JsonMapping | str | Path) -> RLExperimentSpec:

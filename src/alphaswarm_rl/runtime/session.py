@@ -22,6 +22,7 @@ from alphaswarm_rl.core.types import EvaluationPhase, JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder, is_stateful, load_preprocessing, preprocessing_state
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
+from alphaswarm_rl.inference.policy_plan import PolicyPlan
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.run_recorder import RunRecorder, records_training
 from alphaswarm_rl.runtime.evaluate import evaluate_policy, evaluation_env, report_evaluation
@@ -270,7 +271,7 @@ class TrainingSession:
                 self.states(),
                 spec=run.spec.as_data(),
                 seed=self.builder.seed,
-                policy=self._policy_plan,
+                policy=self.policy_plan.to_json(),
                 claim=run.row.claim.number,
             )
         try:
@@ -314,10 +315,10 @@ class TrainingSession:
         self.store.prune(unneeded, refuse_stale=run.ledger.refuse_stale)
 
     @cached_property
-    def _policy_plan(self) -> JsonObject | None:
+    def policy_plan(self) -> PolicyPlan:
         """What answering with the agent needs, beside what it learns: the same in every checkpoint of the run."""
         remembers = bool(getattr(self.learner, "remembers", False))
-        return self.builder.policy_plan(self.env.env, self.run.spec.training.window, remembers=remembers).to_json()
+        return self.builder.policy_plan(self.env.env, self.run.spec.training.window, remembers=remembers)
 
     def held_checkpoints(self) -> list[Path]:
         """Checkpoints that somebody needs: other runs, models, and this run as its best."""

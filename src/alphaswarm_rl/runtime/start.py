@@ -90,30 +90,32 @@ def create_row(
         window_start=window.start,
         window_end=window.end,
         overrides=dict(setup.overrides),
-        notices=component_drift(version, spec),
+        notices=[*component_drift(version, spec), *setup.notices],
         **columns,
     )
 
 
+def builder_of(run: Run) -> Builder:
+    """A builder for a run that has its row."""
+    return run.setup.builder(seed=run.row.seed, device=resolve_device(run.row.device))
+
+
 def load_data(
     run: Run,
-    builder: Builder | None,
+    builder: Builder,
     windows: Mapping[str, Window],
     *,
     seen: tuple[Window, ...],
     trained_on: tuple[RunRow, Window] | None = None,
-) -> Builder:
+) -> None:
     """Emits the first two events of a run and loads its data; data that changed since the run began are refused.
 
     Args:
         run: The run.
-        builder: Its builder; None makes one.
+        builder: Its builder, which then has the data of all these windows.
         windows: The windows it plays, by name, its own first.
         seen: The windows whose bars the policy is trained on: what is in-sample is judged by them.
         trained_on: The run that trained the policy, and its window, where its bars can be compared with today's.
-
-    Returns:
-        The builder, with the data of all these windows.
     """
     row, window = run.row, next(iter(windows.values()))
     run.emit(
@@ -124,7 +126,6 @@ def load_data(
         spec_hash=row.spec_hash,
         seed=row.seed,
     )
-    builder = builder or run.setup.builder(seed=row.seed, device=resolve_device(row.device))
     builder.load_data((*windows.values(), *seen))
     fingerprint = builder.data_fingerprint(window)
     if row.resumed and fingerprint != row.data_fingerprint:
@@ -150,7 +151,6 @@ def load_data(
         notices=notices,
         **_describe_bars(builder, window),
     )
-    return builder
 
 
 def _describe_bars(builder: Builder, window: Window) -> JsonObject:

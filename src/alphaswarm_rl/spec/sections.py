@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from alphaswarm_rl.core.hashing import added_field
 from alphaswarm_rl.core.model import FrozenModel, PlainText
 from alphaswarm_rl.core.seeding import LARGEST_SEED
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.spec.init_from import InitFrom, named_weights
 from alphaswarm_rl.spec.refs import AdvantageRef, AgentRef, EnsemblerRef, TrajectoryStoreRef, UniverseModelRef
 
 
@@ -115,6 +117,12 @@ class TrainingSpec(FrozenModel):
     advantage: AdvantageRef | None = Field(None, description="Advantage estimator of the agent.")
     stop_properly_penalty_coef: float | None = Field(
         None, ge=0, le=1, description="Reward kept by an episode that stopped improperly."
+    )
+    init_from: Annotated[InitFrom | None, BeforeValidator(named_weights)] = Field(
+        None,
+        description="Trained weights and normaliser to begin with: a run, model:ID or the folder of a checkpoint; "
+        "hashed as the checkpoint's SHA-256.",
+        json_schema_extra=added_field(since=2, born=None),
     )
     extras: JsonObject = Field(default_factory=dict, description="Keys that other parts declare.")
 

@@ -14,6 +14,10 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
     assert spec.env is not None
     _refuse_unused_advantage(spec)
     _refuse_short_windows(spec)
+    if spec.training.init_from is not None and spec.agent is not None and not spec.agent.build().trains:
+        raise SpecError(
+            "spec field 'training.init_from'", f"the agent {spec.agent.label!r} learns nothing", "Leave it out."
+        )
     slots = spec.env.build().slots()
     name = spec.env.name
     if WINDOW not in slots:

@@ -64,6 +64,11 @@ class SB3Adapter(Agent):
         if config is not None:
             cls.Config, cls.rl_tags, cls.action_spaces = config, tags, actions  # type: ignore[assignment,misc]
 
+    def schedules(self) -> tuple[str, ...]:
+        """Its parameters that change over the whole of a training; exploration by shares of it is one."""
+        shares = ("exploration_fraction",) if "exploration_fraction" in type(self.config).model_fields else ()
+        return (*super().schedules(), *shares)
+
     @property
     def algorithm(self) -> tuple[str, str]:
         """Module and class of the algorithm."""

@@ -36,6 +36,7 @@ from alphaswarm_rl.agents.sb3.state import (
     get_tensors,
     tensors_to_load,
     unfit,
+    weights_to_load,
 )
 from alphaswarm_rl.agents.sb3.vec_env import as_sb3
 from alphaswarm_rl.core import seeding
@@ -213,15 +214,25 @@ class SB3Learner:
         load_tensors()
         if load_replay is not None:
             load_replay()
-        if isinstance(self._model, ResumableARS):
-            # ARS moves a vector of weights of its own, and its policy follows.
-            self._model.weights = torch.nn.utils.parameters_to_vector(self._model.policy.parameters()).detach()
+        self._follow_policy()
         self._set_counters(data["counters"])
         self._trained_elsewhere = _was_trained_elsewhere(data)
         self._set_episodes(data["episodes"])
         self._training.move_to(generators)
         self._foreign_num_envs = data["num_envs"] if foreign else None
         self._set_mark()
+
+    def begin_with(self, state: State) -> None:
+        """Takes over the weights of another training's model; optimisers, counters and streams are its own."""
+        if state.data.get("algorithm") != self._alias:
+            raise unfit(f"it is of the agent {state.data.get('algorithm')!r}, not {self._alias!r}")
+        weights_to_load(self._model, State(state.under("tensors")))()
+        self._follow_policy()
+
+    def _follow_policy(self) -> None:
+        if isinstance(self._model, ResumableARS):
+            # ARS moves a vector of weights of its own, and its policy follows.
+            self._model.weights = torch.nn.utils.parameters_to_vector(self._model.policy.parameters()).detach()
 
     @property
     def _replay_buffer(self) -> Any:
