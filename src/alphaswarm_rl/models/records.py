@@ -114,9 +114,6 @@ def _checked(model: NewModel) -> dict[str, Any]:
         if not tag.strip() or tag != tag.strip() or _NO_TAG.search(tag):
             why = "it is empty, or has a comma, a quotation mark, a backslash or blanks around it"
             raise ModelError(f"tag {tag!r}", why, "Use a plain word.")
-    now = int(time.time())
-    if model.timestamp is not None and not 0 <= model.timestamp <= now:
-        raise ModelError(what, f"its timestamp {model.timestamp} is not of the past", "Give seconds since 1970.")
     columns = {name: value for name, value in vars(model).items() if name != "scope"}
     return {
         **columns,
@@ -125,9 +122,20 @@ def _checked(model: NewModel) -> dict[str, Any]:
         "model_path": str(Path(model.model_path).resolve()),
         "hyperparams": dict(model.hyperparams),
         "tags": list(dict.fromkeys(model.tags)),
-        "timestamp": now if model.timestamp is None else model.timestamp,
+        "timestamp": _made_at(model),
         "judgement_key": None,
     }
+
+
+def _made_at(model: NewModel) -> int:
+    """When a model was made, in seconds since 1970; what lies ahead is refused, for it would be the newest for ever."""
+    now = int(time.time())
+    if model.timestamp is None:
+        return now
+    if not 0 <= model.timestamp <= now:
+        what = f"model {str(model.model_path)!r}"
+        raise ModelError(what, f"its timestamp {model.timestamp} is not of the past", "Give seconds since 1970.")
+    return model.timestamp
 
 
 def _checked_evaluation(model_id: int, evaluation: NewEvaluation) -> dict[str, Any]:
