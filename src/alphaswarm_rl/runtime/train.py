@@ -11,7 +11,6 @@ from typing import Protocol
 from alphaswarm_rl.core.errors import CheckpointError, RunError
 from alphaswarm_rl.core.run_listener import EvaluationMetrics, Resumption
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference import initial_weights
 from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.inference.checkpoints import Checkpoint, LoadedCheckpoint, first_intact, load_checkpoint
@@ -32,7 +31,6 @@ from alphaswarm_rl.runtime.listeners import report_steps
 from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.run import Run, RunSetup, open_run
 from alphaswarm_rl.runtime.session import PhaseEnvs, TrainingSession
-from alphaswarm_rl.spec import RLExperimentSpec
 
 _log = logging.getLogger(__name__)
 
