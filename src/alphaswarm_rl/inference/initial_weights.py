@@ -193,8 +193,8 @@ def _by_checksum(sha256: str, settings: Settings) -> InitialWeights:
     for run_id, place in known:
         if Path(place).is_dir():
             return InitialWeights(f"run {run_id}", load_checkpoint(Path(place), expected_sha256=sha256), run_id)
-    there = settings.registry_file is None or settings.registry_file.exists()
-    if settings.registry.enable and there:
+    has_registry = settings.registry_file is None or settings.registry_file.exists()
+    if settings.registry.enable and has_registry:
         with ModelRegistry.open(settings, make=False) as registry:
             row = registry.find(sha256=sha256)
         if row is not None and row.path.is_dir():

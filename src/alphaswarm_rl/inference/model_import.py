@@ -143,13 +143,7 @@ def add_model(
             path = _checkpoint_folder(path.expanduser().absolute(), spec, settings, metrics)
             run = trainer_of(ledger, path)
             loaded = load_checkpoint(path, expected_sha256=sha256_of_folder(ledger, path))
-        if loaded.checkpoint.timesteps != metrics.total_timesteps:
-            raise ModelError(
-                f"model {str(path)!r}",
-                f"it learnt from {loaded.checkpoint.timesteps} transitions, and the metrics say "
-                f"{metrics.total_timesteps}",
-                "Give the metrics of this model.",
-            )
+        _refuse_other_steps(path, loaded.checkpoint.timesteps, metrics.total_timesteps)
         with closing(LoadedPolicy(loaded, settings)) as policy:
             policy.warm_up()
             scope, trained = policy.scope, policy.spec
@@ -178,6 +172,13 @@ def add_model(
     # Whether it plays in a window of dates, or makes its own episodes.
     registry.add_evaluation(row.id, _evaluation(metrics, dated=WINDOW in trained.env.build().slots()))
     return registry.get(row.id)
+
+
+def _refuse_other_steps(path: Path, learnt: int, given: int) -> None:
+    """Refuses metrics of another training than the model's."""
+    if learnt != given:
+        why = f"it learnt from {learnt} transitions, and the metrics say {given}"
+        raise ModelError(f"model {str(path)!r}", why, "Give the metrics of this model.")
 
 
 def _refuse_other_columns(path: Path, metrics: GivenMetrics, trained: RLExperimentSpec, commit: str | None) -> None:
