@@ -91,7 +91,7 @@ def test_the_best_of_each_spec_stay_among_those_that_were_judged_alike(settings:
 
 
 def test_what_is_needed_or_live_stays_and_says_why_and_users_go_first(settings: Settings) -> None:
-    spec = {"agent": {"class": "ppo_inhouse", "kwargs": {"n_steps": 16, "net_arch": [8]}}}
+    spec = {"agent": {"class": "ppo_inhouse", "kwargs": {"n_steps": 16, "batch_size": 16, "net_arch": [8]}}}
     first = trained(settings, 0, **spec)
     second = trained(settings, 1, **spec)
     judged = RLRuntime.from_run(first, settings).evaluate().run_id

@@ -9,7 +9,7 @@ from alphaswarm_rl.core.control_characters import escaped
 from alphaswarm_rl.market.data_report import DataReport, DataSummary
 from alphaswarm_rl.market.findings import DEFECTS, Finding
 
-_WIDTH, _LEFT, _RIGHT, _TOP = 960, 110, 24, 78
+_WIDTH, _LEFT, _RIGHT, _TOP = 960, 110, 44, 78
 _STRIP, _GAP, _TALLEST = 14.0, 4.0, 720.0
 #: Strips below that height have no name beside them.
 _NAMED = 9.0
