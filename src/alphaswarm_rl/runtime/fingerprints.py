@@ -73,18 +73,32 @@ def machine_fingerprint(device: str) -> JsonObject:
     import torch
 
     return {
-        "system": platform.system(),
-        "arch": platform.machine(),
-        "cpu": _cpu_model(),
+        **processor(),
         "isa": torch.backends.cpu.get_cpu_capability(),
-        "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
-        "device": device
-        if device == "cpu"
-        else f"{device}: {torch.cuda.get_device_name() if device == 'cuda' else device}",
+        "device": device_name(device),
     }
+
+
+def processor() -> JsonObject:
+    """System and CPU, as far as they are known without torch, which takes a second to load."""
+    return {
+        "system": platform.system(),
+        "arch": platform.machine(),
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+    }
+
+
+def device_name(device: str) -> str:
+    """A device that was resolved, with the name of the hardware where it is a GPU."""
+    if device != "cuda":
+        return device if device == "cpu" else f"{device}: {device}"
+    import torch
+
+    return f"{device}: {torch.cuda.get_device_name()}"
 
 
 def _cpu_model() -> str:
