@@ -61,6 +61,19 @@ def test_what_is_wrong_is_named_and_ends_with_one(defect, rl, tmp_path):
     assert document["clean"] is False
 
 
+def test_a_file_without_known_columns_is_answered_with_those_that_it_has(rl, tmp_path):
+    (tmp_path / "own.csv").write_text("day;px\n2020-01-01;1,5\n")
+    answer = rl("data", "check", tmp_path / "own.csv", "--asset", "A")
+    assert answer.code == 1
+    assert answer.out.count("the table has 'day;px'\n") == 2
+    assert answer.out.splitlines()[-1] == "2 errors, 0 warnings"
+    (tmp_path / "wide.csv").write_text(",".join(["date", *(f"px{number}" for number in range(12))]) + "\n")
+    answer = rl("data", "check", tmp_path / "wide.csv", "--asset", "A")
+    assert "'px10' and 1 more\n" in answer.out
+    assert "'px11'" not in answer.out
+    assert answer.out.splitlines()[-1] == "1 error, 0 warnings"
+
+
 def test_columns_of_a_file_are_said_by_flags_and_shown_as_a_spec_has_them(rl, tmp_path):
     own = {"date": "Tag", "asset": "WKN", "close": "Schluss"}
     clean().rename(columns=own).to_csv(tmp_path / "own.csv", index=False)

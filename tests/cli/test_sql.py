@@ -162,6 +162,21 @@ def test_sql_explains_and_describes(rl, lake):
     assert "portfolio_value" in rl("sql", "DESCRIBE rl_equity_curves").out
 
 
+@pytest.mark.parametrize(
+    ("statement", "proposed"),
+    [
+        ("SELECT portfolio_valu FROM rl_equity_curves", '"portfolio_value"'),
+        ("SELECT * FROM rl_equity_curve", 'Did you mean "rl_equity_curves'),
+    ],
+)
+def test_a_name_that_is_misspelt_is_answered_with_the_nearest(rl, lake, statement, proposed):
+    record(lake)
+    answer = rl("sql", statement)
+    assert answer.code == 2
+    assert proposed in answer.err.partition("remedy:")[0]
+    assert "LINE 1" not in answer.err
+
+
 def test_a_damaged_file_is_no_mistake_in_the_sql(rl, lake):
     record(lake)
     (file,) = lake.files("rl.trajectories")

@@ -140,5 +140,9 @@ def _findings(result: CheckedData | ShownData) -> list[str]:
         return ["nothing looks wrong"]
     rows = [(row.severity, row.defect, row.asset, row.count, row.place, row.text) for row in found.findings]
     remedies = dict.fromkeys(f"{row.defect}: {row.remedy}" for row in found.findings)
-    counts = f"{found.errors} errors, {found.warnings} warnings"
+    counts = f"{_count(found.errors, 'error')}, {_count(found.warnings, 'warning')}"
     return [*columns(("", "WHAT", "ASSET", "COUNT", "WHERE", "HOW"), rows), "", *remedies, counts]
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -226,7 +226,7 @@ def _explained(error: duckdb.Error, settings: Settings, files: ReadOnlyFiles) ->
     """Whether the statement is wrong or a file of the tables."""
     if files.problem is not None:
         return LakeError("the recorded steps", str(files.problem), _DAMAGED)
-    reason = _first_line(error).rstrip(". ")
+    reason = _first_line(error).rstrip(". ") + _suggestion(error)
     if isinstance(error, duckdb.IOException):
         warehouse = Lake(settings).warehouse.removeprefix("file://")
         if "No files found" not in reason or warehouse in reason:  # otherwise the statement names a file itself
@@ -283,3 +283,9 @@ def _plain(value: object) -> object:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+def _suggestion(error: Exception) -> str:
+    """The names that DuckDB proposes, from the lines below its first."""
+    lines = str(error).splitlines()[1:]
+    return "".join(f" {line}" for line in lines if line.startswith(("Candidate bindings: ", "Did you mean ")))

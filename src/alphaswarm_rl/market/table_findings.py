@@ -6,7 +6,7 @@ rest can be looked at too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _NUMBERS = (*PRICES, *AMOUNTS)
 #: Bars that can be looked at.
 _FEWEST = 2
+#: Columns of a table that a finding names.
+_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def check_table(frame: pd.DataFrame, *, asset: str | None = None) -> TableCheck:
     except DataError as error:
         return TableCheck((finding("ambiguous_column", error.why, place=error.what),), {}, None)
     known = {meaning: str(name) for meaning, name in columns.items()}
-    missing = _missing_columns(columns, named=asset is not None)
+    missing = _missing_columns(frame.columns, columns, named=asset is not None)
     if missing:
         return TableCheck(tuple(missing), known, None)
     times, findings = _moments(frame[columns["timestamp"]])
@@ -124,10 +126,13 @@ class _Rows:
         return found
 
 
-def _missing_columns(columns: Mapping[str, object], *, named: bool) -> list[Finding]:
+def _missing_columns(names: Iterable[object], columns: Mapping[str, object], *, named: bool) -> list[Finding]:
     needed = ["timestamp", *(() if named else ("asset",)), *(() if "adj_close" in columns else ("close",))]
+    shown = [repr(str(name)) for name in names]
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    present = f"the table has {', '.join(shown[:_SHOWN])}{more}"
     return [
-        finding("missing_column", f"spellings that count: {', '.join(SPELLINGS[meaning])}", place=meaning)
+        finding("missing_column", f"spellings that count: {', '.join(SPELLINGS[meaning])}; {present}", place=meaning)
         for meaning in needed
         if meaning not in columns
     ]
