@@ -1,1 +1,0 @@
-"""Rules that choose the assets of a run from what was known when it began."""
