@@ -1,9 +1,10 @@
 """Interleaved pairs: how a cost is measured here.
 
 A, B and A again, in CPU time; the cost is the ratio B/A with the 90 % interval of its mean, and A/A beside it says how
-much of that is the machine. They take turns of a fifth of a second, so that a machine whose speed changes by the minute
-slows all of them alike; and every round has processes of its own, because where a process happens to have its memory
-makes it faster or slower than its twin by a few per cent for as long as it lives.
+much of that is the machine. They work one after the other, in an order that changes from round to round: a process that
+is paused in between asks the kill switch and its claim anew when it wakes, which is no part of a run. Every round has
+processes of its own, because where a process happens to have its memory makes it faster or slower than its twin by a
+few per cent for as long as it lives.
 """
 
 from __future__ import annotations
