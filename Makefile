@@ -77,6 +77,7 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/telemetry.py
 	$(BIN)/python benchmarks/native_ppo.py
 	$(BIN)/python benchmarks/brake.py
+	$(BIN)/python benchmarks/data_check.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.
 PEERS := .venv-peers

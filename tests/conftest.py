@@ -27,7 +27,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 @pytest.fixture(autouse=True)
 def _clean_surroundings(tmp_path, monkeypatch):
     for name in list(os.environ):
-        if name.startswith(("RL_", "ALPHASWARM_RL_", "OTEL_", "MLFLOW_", "WANDB_")):
+        if name.startswith(("RL_", "ALPHASWARM_RL_", "OTEL_", "MLFLOW_", "WANDB_", "AWS_ENDPOINT")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("ALPHASWARM_RL_HOME", str(tmp_path / "home"))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -260,6 +263,8 @@ class LedgerSettings(FrozenModel):
         return self
 
 
+_log = logging.getLogger(__name__)
+
 #: A section that nobody set: its class has the defaults, and is not built before it is needed.
 _EMPTY: Any = Field({})
 
@@ -268,6 +273,9 @@ class Settings(FrozenModel):
     """Everything about the machine and the place; a spec says what is run, this says where."""
 
     home: Path = Field(Path(".alphaswarm"), description="Folder below which all state lives.")
+    plugins: tuple[str, ...] = Field(
+        (), description="Modules of components of your own, imported before anything is named."
+    )
     log_dir: Path = Field(Path("logs"), description="Folder of the runs' event logs.")
     ledger: LedgerSettings = _EMPTY
     store: StoreSettings = _EMPTY
@@ -281,6 +289,20 @@ class Settings(FrozenModel):
     trajectory: TrajectorySettings = _EMPTY
     record: RecordSettings = _EMPTY
     lake: LakeSettings = _EMPTY
+
+    @classmethod
+    def load(cls, file: str | Path | None = None) -> Settings:
+        """The settings as every command reads them: variables before the file before defaults.
+
+        Args:
+            file: A settings file; None takes `settings.yaml` in the home folder where there is one.
+        """
+        # The table of options stands above this room: it is found by its name, as components are.
+        options = import_module("alphaswarm_rl.options.settings")
+        settings: Settings = options.load_settings({}, os.environ, None if file is None else Path(file))
+        for notice in import_module("alphaswarm_rl.options.sources").misspelt_names(os.environ):
+            _log.warning("%s", notice)
+        return settings
 
     def below_home(self, path: Path) -> Path:
         """`path` as an absolute one: relative paths are read as below the home folder."""

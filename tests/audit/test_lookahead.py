@@ -451,6 +451,50 @@ def test_a_leaking_pipeline_is_caught_by_its_column():
     assert (finding.component, finding.column, finding.bar) == ("leaking_pipeline", "centred", 0)
 
 
+def _split_bars():
+    """Two stocks, one of which splits three times."""
+    import pandas as pd
+
+    panel = random_panel(5, bars=400, assets=2, gaps=True)
+    splits = np.zeros(panel.close.shape)
+    splits[[60, 180, 300], 0] = (2.0, 3.0, 0.5)
+    units = np.cumprod(np.where(splits == 0, 1.0, splits), axis=0)
+    columns = {name: getattr(panel, name) / units for name in ("open", "high", "low", "close")}
+    columns |= {"volume": panel.volume, "splits": splits}
+    frames = []
+    for k, asset in enumerate(panel.assets):
+        rows = panel.tradable[:, k] | (splits[:, k] > 0)
+        own = {name: values[rows, k] for name, values in columns.items()}
+        frames.append(pd.DataFrame({"date": panel.timestamps[rows], "tic": asset, **own}))
+    return pd.concat(frames)
+
+
+def test_indicators_over_splits_are_blind():
+    pipeline = build_from_config(
+        {"class": "frame", "kwargs": {"name": "bars", "features": FEATURES}}, kind="data_pipeline"
+    )
+    request = DataRequest(frames={"bars": _split_bars()})
+    assert pipeline.load(request).splits.max() == 3.0
+    assert pipeline_findings(pipeline, request) == []
+
+
+def test_prices_adjusted_by_all_splits_of_the_sample_are_caught(monkeypatch):
+    """As most data come: in the units of the end, which the splits that are still to come decide."""
+    from alphaswarm_rl.data_pipelines import features
+    from alphaswarm_rl.market.unit_factor import unit_factor
+
+    def in_last_units(panel, named):
+        units = unit_factor(panel)
+        return features.indicator(panel, named) * units / units[-1]
+
+    monkeypatch.setattr(features, "_carried", in_last_units)
+    pipeline = build_from_config(
+        {"class": "frame", "kwargs": {"name": "bars", "features": ["close_10_sma"]}}, kind="data_pipeline"
+    )
+    (finding,) = pipeline_findings(pipeline, DataRequest(frames={"bars": _split_bars()}))
+    assert (finding.column, finding.how) == ("close_10_sma", "changes with the future")
+
+
 def test_a_feature_from_a_file_that_knows_tomorrow_is_caught(tmp_path):
     import pandas as pd
 

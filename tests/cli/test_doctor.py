@@ -1,7 +1,10 @@
 """`rl doctor`."""
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,11 +32,11 @@ def test_healthy(rl, home):
         "components",
     ):
         assert found[name] == "ok"
-    assert found["the universe models"] == "waits"
+    assert found["the ensemblers"] == "waits"
     assert not home.exists()
     text = rl("doctor").out
     assert text.endswith("healthy\n")
-    assert "universe.model" in text
+    assert "ensembler" in text
 
 
 def test_disk_use(rl, trained):
@@ -142,3 +145,16 @@ def test_a_home_that_was_copied_or_moved_is_named(rl, trained, home, tmp_path):
     assert rl("doctor").code == 0
     home.rename(tmp_path / "moved")
     assert set(broken(rl("doctor", "--home", tmp_path / "moved", "--json"))) == {"home", "lake"}
+
+
+def test_torch_is_not_loaded_and_the_lake_is_counted(trained, home):
+    """Loading torch alone would take half of the two seconds in which it answers."""
+    script = "import sys; from click.testing import CliRunner; from alphaswarm_rl.cli import rl\n"
+    script += "answer = CliRunner().invoke(rl, ['doctor', '--json'])\n"
+    script += "print(answer.stdout); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {finding["name"]: finding["data"] for finding in json.loads(done.stdout)["findings"]}["lake"]
+    assert found["rows"] > 0
+    assert found["files"] == len(list((home / "lake" / "warehouse").rglob("*.parquet")))
+    assert found["segments"] == 0

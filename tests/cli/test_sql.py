@@ -52,6 +52,23 @@ def test_sql_as_json(rl, lake):
     }
 
 
+@pytest.mark.parametrize(
+    "statement", ["SELECT * FROM rl_fills", "SELECT count(*) FROM rl_fills JOIN RL_POSITIONS USING (step)"]
+)
+def test_a_question_about_steps_that_nobody_recorded_says_so(rl, home, statement):
+    answer = rl("sql", statement, "--json")
+    assert answer.code == 0
+    named = "rl_positions, rl_fills" if "POSITIONS" in statement else "rl_fills"
+    assert f"notice: no table of {named} is there yet" in answer.err
+    assert "rl train SPEC" in answer.err
+
+
+def test_only_what_is_asked_for_and_not_there_is_told(rl, lake):
+    record(lake)
+    assert "no table" not in rl("sql", "SELECT * FROM rl_trajectories JOIN runs ON run_id = runs.id").err
+    assert "no table" not in rl("sql", "SELECT 1 AS rl_one").err
+
+
 def test_a_process_that_asked_says_nothing_but_the_answer(home):
     """DuckDB's bindings complain at the end of a process about what was never collected."""
     command = [sys.executable, "-m", "alphaswarm_rl.cli", "sql", "SELECT 1 AS one"]
@@ -143,6 +160,21 @@ def test_sql_explains_and_describes(rl, lake):
     assert len(plan.out.splitlines()) > 2
     assert rl("sql", "EXPLAIN ANALYZE FROM rl_trajectories").code == 0
     assert "portfolio_value" in rl("sql", "DESCRIBE rl_equity_curves").out
+
+
+@pytest.mark.parametrize(
+    ("statement", "proposed"),
+    [
+        ("SELECT portfolio_valu FROM rl_equity_curves", '"portfolio_value"'),
+        ("SELECT * FROM rl_equity_curve", 'Did you mean "rl_equity_curves'),
+    ],
+)
+def test_a_name_that_is_misspelt_is_answered_with_the_nearest(rl, lake, statement, proposed):
+    record(lake)
+    answer = rl("sql", statement)
+    assert answer.code == 2
+    assert proposed in answer.err.partition("remedy:")[0]
+    assert "LINE 1" not in answer.err
 
 
 def test_a_damaged_file_is_no_mistake_in_the_sql(rl, lake):

@@ -28,6 +28,7 @@ REQUIRED = {
     ("data_pipeline", "iceberg"): {"table": "silver.bars"},
     ("data_pipeline", "medallion_replay"): {"table": "silver.bars", "as_of": "2024-01-01"},
     ("data_pipeline", "replay"): {"spec_hash": "0" * 64},
+    ("universe_model", "static"): {"symbols": ["KO"]},
 }
 #: Those of this package: other tests bring components of their own.
 COMPONENTS = [cls for cls in catalogue.listing() if cls.__module__.startswith("alphaswarm_rl.")]

@@ -145,3 +145,89 @@ def test_a_value_does_not_depend_on_where_the_panel_is_cut():
     part = indicator(MarketPanel.from_frame(frame.iloc[150:].reset_index(drop=True)), "close_30_sma")
     np.testing.assert_array_equal(whole[79:], part[29:])
     assert pd.notna(part[29]).all()
+
+
+# -- splits ----------------------------------------------------------------------------------------------------------
+
+SPLITS = {10: 2.0, 33: 3.0, 61: 0.1}
+IN_PRICE = ("macd", "boll_ub", "boll_lb", "close_30_sma", "close_60_sma", "atr", "atr_5")
+
+
+def in_new_units(frame, splits):
+    """The same bars as they were quoted: prices after a split are those of the new units."""
+    frame = frame.copy()
+    place = frame["timestamp"].rank(method="dense").astype(int) - 1
+    frame["splits"] = place.map(splits).fillna(0.0)
+    units = np.ones(place.max() + 1)
+    for bar, split in splits.items():
+        units[bar:] *= split
+    for price in ("open", "high", "low", "close"):
+        frame[price] /= units[place]
+    return frame, units
+
+
+def test_a_share_that_becomes_two_is_no_fall():
+    close = np.array([100.0, 101.0, 50.25, 51.0])
+    frame = pd.DataFrame({"date": pd.bdate_range("2024-01-01", periods=4), "tic": "KO", "close": close})
+    panel = MarketPanel.from_frame(frame.assign(splits=[0, 0, 2, 0]))
+    np.testing.assert_allclose(indicator(panel, "returns_1")[2, 0], 50.25 / 50.5 - 1)
+    np.testing.assert_allclose(indicator(panel, "returns_2")[3, 0], 51.0 / 50.5 - 1)
+    # An average is in the units of its own bar, beside which the close stands.
+    np.testing.assert_allclose(indicator(panel, "close_2_sma")[1:, 0], [100.5, (50.5 + 50.25) / 2, 50.625])
+    # Without the split it is the fall that nobody suffered.
+    np.testing.assert_allclose(indicator(MarketPanel.from_frame(frame), "returns_1")[2, 0], 50.25 / 101 - 1)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_splits_change_the_units_of_an_indicator_and_nothing_else(name):
+    plain = bars(100, assets=("AAA",))
+    quoted, units = in_new_units(plain, SPLITS)
+    expected = indicator(MarketPanel.from_frame(plain), name)[:, 0]
+    found = indicator(MarketPanel.from_frame(quoted), name)[:, 0]
+    np.testing.assert_allclose(found * (units if name in IN_PRICE else 1.0), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("bar", [9, 10, 32, 33, 60])
+def test_a_split_that_comes_later_changes_nothing_before(name, bar):
+    """Neither the later splits nor how large they are reach back, to the last bit."""
+    frame, _ = in_new_units(gappy(90), SPLITS)
+    moments = np.sort(frame["timestamp"].unique())
+    later = frame["timestamp"] > moments[bar]
+    others = frame.assign(splits=np.where(later, np.where(frame["splits"] > 0, 5.0, 1.5), frame["splits"]))
+    before = add_indicators(MarketPanel.from_frame(frame), [name]).features[: bar + 1]
+    assert before.tobytes() == add_indicators(MarketPanel.from_frame(others), [name]).features[: bar + 1].tobytes()
+    known = frame.assign(splits=np.where(later, 0.0, frame["splits"]))
+    assert before.tobytes() == add_indicators(MarketPanel.from_frame(known), [name]).features[: bar + 1].tobytes()
+
+
+def test_over_a_gap_with_a_split_a_price_is_repeated_in_the_new_units():
+    days = pd.bdate_range("2024-01-01", periods=5)
+    close = [100.0, 102.0, np.nan, np.nan, 52.0]
+    arrays = {
+        "timestamps": days.to_numpy(),
+        "assets": ["KO"],
+        "close": np.array(close)[:, None],
+        "splits": np.array([1.0, 1.0, 1.0, 2.0, 1.0])[:, None],
+    }
+    panel = add_indicators(MarketPanel.from_arrays(arrays), ["close_2_sma", "returns_1"])
+    assert panel.close[:, 0].tolist() == [100, 102, 102, 51, 52]
+    assert panel.features[:, 0, 0].tolist() == [100.0, 101.0, 101.0, 50.5, 51.5]
+    np.testing.assert_allclose(panel.features[1:4, 0, 1], 0.02, rtol=1e-6)
+    np.testing.assert_allclose(panel.features[4, 0, 1], 52 / 51 - 1, rtol=1e-6)
+    assert panel.feature_from.tolist() == [[1, 1]]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_without_a_split_a_column_of_splits_changes_no_bit(name):
+    frame = gappy(90)
+    plain = add_indicators(MarketPanel.from_frame(frame), [name])
+    known = add_indicators(MarketPanel.from_frame(frame.assign(splits=0.0)), [name])
+    assert plain.features.tobytes() == known.features.tobytes()
+
+
+def test_prices_that_contain_their_splits_are_left_alone():
+    frame = bars(60)
+    plain = add_indicators(MarketPanel.from_frame(frame), ["close_30_sma"])
+    adjusted = add_indicators(MarketPanel.from_frame(frame, adjusted=True), ["close_30_sma"])
+    assert plain.features.tobytes() == adjusted.features.tobytes()

@@ -55,6 +55,37 @@ def test_other_tables_are_refused_with_the_reason(kwargs, text):
         pipeline(as_of="2024-01-01", **kwargs)
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"namespace": "alphaswarm_silver_equities", "table": "bars"},
+        {"namespace": "alphaswarm_silver_equities", "table": "bars", "layer": "silver"},
+        {"table": "alphaswarm_silver_equities.bars", "layer": "silver"},
+        {"table": "alphaswarm_silver_equities.bars", "layer": None, "namespace": None},
+    ],
+)
+def test_layer_and_namespace_are_other_ways_to_name_the_table(written):
+    meant = pipeline(table="alphaswarm_silver_equities.bars", as_of="2024-01-01")
+    assert pipeline(**written, as_of="2024-01-01").config == meant.config
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"namespace": "silver", "table": "silver.bars"}, "stands before the bare name of a table"),
+        ({"namespace": "silver"}, "stands before the bare name of a table, and table is None"),
+        ({"layer": "bronze", "table": "bronze.bars"}, "'bronze' is none that a replay reads: they are silver and gold"),
+        ({"layer": "gold", "table": "silver.bars"}, "is not of the layer gold: its name lacks that word"),
+        ({"layer": "gold", "namespace": "marigold", "table": "bars"}, "is not of the layer gold"),
+        ({"layer": "silver", "namespace": "rl", "table": "bars"}, "is not of the layer silver"),
+        ({"namespace": "bronze", "table": "silver"}, "is of the bronze layer"),
+    ],
+)
+def test_a_layer_that_is_not_the_tables_is_refused(kwargs, text):
+    with pytest.raises(ComponentError, match=text):
+        pipeline(as_of="2024-01-01", **kwargs)
+
+
 def test_a_replay_must_be_pinned_by_one_of_two():
     with pytest.raises(ComponentError, match="a replay is pinned: give snapshot_id or as_of"):
         pipeline(table="silver.bars")

@@ -133,6 +133,23 @@ def test_a_path_out_of_the_data_folder_is_refused(path, root):
         pipeline("csv", path=path).build(DataRequest(root=root))
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_an_absolute_path_inside_the_data_folder_is_that_file(root, linked, tmp_path_factory):
+    folder = root
+    if linked:
+        folder = tmp_path_factory.mktemp("elsewhere") / "data"
+        folder.symlink_to(root)
+    relative = pipeline("csv", path="sub/bars.csv").build(DataRequest(root=folder))
+    for absolute in {root / "sub" / "bars.csv", folder / "sub" / "bars.csv"}:
+        assert pipeline("csv", path=str(absolute)).build(DataRequest(root=folder)).fingerprint == relative.fingerprint
+
+
+def test_an_absolute_path_may_not_lead_out_again(root):
+    for path in (f"{root}/../secret.csv", f"{root}x/bars.csv", str(root), str(root.parent / "bars.csv")):
+        with pytest.raises(DataError, match=r"leads out of the data folder.*--data-root"):
+            pipeline("csv", path=path).build(DataRequest(root=root))
+
+
 def test_a_file_that_is_not_there_is_named(root):
     with pytest.raises(DataError, match=r"none.csv': it is not there"):
         pipeline("csv", path="none.csv").build(DataRequest(root=root))

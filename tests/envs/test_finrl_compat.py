@@ -32,6 +32,8 @@ class PublishedRules:
     def __init__(self, closes, turbulence, threshold):
         self.closes, self.turbulence, self.threshold = closes, turbulence, threshold
         self.day, self.cash, self.shares = 0, CASH, [0] * ASSETS
+        # Read with each bar that a step leads to, and so 0 at the first decision.
+        self.seen = 0.0
 
     def value(self):
         return self.cash + sum(n * p for n, p in zip(self.shares, self.closes[self.day], strict=True))
@@ -51,7 +53,7 @@ class PublishedRules:
     def step(self, actions):
         orders = [int(action) for action in actions]
         before = self.value()
-        if self.threshold is not None and self.turbulence[self.day] >= self.threshold:
+        if self.threshold is not None and self.seen >= self.threshold:
             for asset in range(ASSETS):
                 self.sell(asset, self.shares[asset])
         else:
@@ -61,6 +63,7 @@ class PublishedRules:
             for asset in order[::-1][: sum(number > 0 for number in orders)]:
                 self.buy(asset, orders[asset])
         self.day += 1
+        self.seen = self.turbulence[self.day]
         return (self.value() - before) * SCALING
 
 
@@ -96,6 +99,27 @@ def _check_observation(panel, observation, published):
     np.testing.assert_array_equal(
         observation[1 + 2 * ASSETS :].reshape(len(INDICATORS), ASSETS), panel.features[published.day].T
     )
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize(("settings", "bought"), [({"compat": "finrl"}, 50.0), ({"fill": "same_close"}, 0.0)])
+def test_only_finrl_lets_the_first_decision_pass(settings, bought, backend):
+    """With turmoil at every bar: FinRL buys at an episode's first bar and is sold out at its second, every episode."""
+    days = np.datetime64("2024-01-01") + np.arange(6).astype("timedelta64[D]")
+    calm = MarketPanel.from_arrays({"timestamps": days, "assets": ["A"], "close": np.full((6, 1), 10.0)})
+    panel = calm.with_market_features({"turbulence": np.full(6, 99.0)}).with_features({"tech": np.ones((6, 1))})
+    env = make_env("stock_trading", panel=panel, turbulence_threshold=50, episode_bars=3, backend=backend, **settings)
+    env.reset(seed=0)
+    order = np.array([[0.5]], np.float32)
+    if backend == "torch":
+        import torch
+
+        order = torch.as_tensor(order)
+    held = []
+    for _ in range(6):
+        env.step(order)
+        held.append(float(env.view.traded[0, 0]))
+    assert held == 2 * [bought, -bought, 0.0]
 
 
 def test_the_run_is_marked_optimistic():

@@ -353,6 +353,85 @@ def test_wrong_metrics_are_refused(wrong):
         GivenMetrics(**{**METRICS, **wrong})
 
 
+# -- the columns of the original registry ---------------------------------------------------------------------------
+
+#: A row of it, but for id and path; it does not count episodes.
+ROW = {
+    "algorithm": "PPO",
+    "env_id": "CartPole-v1",
+    "timestamp": 1_700_000_000,
+    "total_timesteps": 4096,
+    "mean_reward": 50.0,
+    "std_reward": 5.0,
+    "mean_episode_length": 50.0,
+    "hyperparams": '{"net_arch": [8], "learning_rate": "3e-4"}',
+    "git_commit": "8f20cf85",
+}
+
+
+def test_a_zip_with_the_columns_of_the_original_registry_needs_no_spec(settings, registry, theirs, their_zip):
+    row = add_model(registry, settings, their_zip, GivenMetrics(**ROW))
+    assert (row.algorithm, row.env_id, row.timestamp) == ("ppo", "CartPole-v1", 1_700_000_000)
+    assert (row.git_commit, row.hyperparams["net_arch"], row.validated) == ("8f20cf85", [8], False)
+    with PolicyServer.open(settings, model_id=row.id, unvalidated=True) as server:
+        np.testing.assert_array_equal(server.answer(SEEN).actions, theirs.predict(SEEN, deterministic=True)[0])
+    assert add_model(registry, settings, their_zip, GivenMetrics(**ROW)).id == row.id
+
+
+@pytest.mark.parametrize(
+    ("given", "episodes"),
+    [({}, 2), ({"std_reward": 0.0}, 1), ({"returns": [49.0, 50.0, 51.0]}, 3), ({"episodes": 7}, 7)],
+)
+def test_episodes_that_nobody_counted_are_as_few_as_can_be(given, episodes):
+    assert GivenMetrics(**{**ROW, **given}).episodes == episodes
+
+
+def test_a_model_of_which_nobody_counted_episodes_does_not_pass_for_them(settings, registry, their_zip):
+    row = add_model(registry, settings, their_zip, GivenMetrics(**ROW))
+    failed = {check.gate: check.reason for check in registry.validate(row.id).checks if not check.passed}
+    assert failed == {"min_episodes": "evaluated episodes: 2, asked for: 10"}
+    assert registry.validate(row.id, profile="seed-legacy").passed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"algorithm": "A2C"}, "its algorithm is ppo, and the metrics say a2c"),
+        ({"env_id": "Pendulum-v1"}, "its env_id is cartpole, and the metrics say Pendulum-v1"),
+        ({"hyperparams": {"net_arch": [16]}}, "its hyperparams is"),
+        ({"timestamp": 99_999_999_999}, "is not of the past"),
+    ],
+)
+def test_columns_that_are_not_the_models_own_are_refused(train, settings, registry, wrong, why):
+    trained = train(evaluation={"episodes": 0})
+    metrics = {**METRICS, "total_timesteps": 512}
+    with pytest.raises(ModelError) as refused:
+        add_model(registry, settings, Path(trained.checkpoint), GivenMetrics(**{**metrics, **wrong}))
+    assert why in str(refused.value)
+    assert all(row.timestamp < 99_999_999_999 for row in registry.list())
+
+
+def test_columns_that_are_the_models_own_are_taken(train, settings, registry):
+    trained = train(evaluation={"episodes": 0})
+    columns = {"algorithm": "ppo", "env_id": "cartpole", "hyperparams": {"net_arch": [8]}}
+    metrics = GivenMetrics(**{**METRICS, "total_timesteps": 512, **columns})
+    assert add_model(registry, settings, Path(trained.checkpoint), metrics).mean_reward == 50.0
+
+
+def test_a_commit_that_is_known_stays(train, settings, registry, ledger):
+    trained = train(evaluation={"episodes": 0})
+    commit = ledger.run(trained.run_id).code_fingerprint.get("git_commit")
+    metrics = GivenMetrics(**{**METRICS, "total_timesteps": 512, "git_commit": "0" * 40})
+    with pytest.raises(ModelError, match=f"its git_commit is {commit}"):
+        add_model(registry, settings, Path(trained.checkpoint), metrics)
+
+
+@pytest.mark.parametrize("wrong", [{"hyperparams": "{"}, {"hyperparams": "[1]"}, {"validated": True}, {"id": 3}])
+def test_wrong_columns_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        GivenMetrics(**{**ROW, **wrong})
+
+
 def test_metrics_of_another_length_of_training_are_refused(train, settings, registry):
     trained = train(evaluation={"episodes": 0})
     with pytest.raises(ModelError, match="512 transitions, and the metrics say 4096"):

@@ -295,6 +295,16 @@ def test_a_model_of_another_scope_than_the_one_asked_for_is_refused(settings, re
         PolicyServer.open(settings, scope=other)
 
 
+def test_a_scope_may_be_named_as_on_the_command_line(settings, registry, rows):
+    judged(registry, rows[0], 100.0)
+    short = rows[0].scope.short
+    for named in (short, short[:6], rows[0].scope):
+        with PolicyServer.open(settings, scope=named) as server:
+            assert server.scope == rows[0].scope
+    with pytest.raises(ModelError, match="no-such-scope"):
+        PolicyServer.open(settings, scope="no-such-scope")
+
+
 def test_a_file_that_is_no_checkpoint_is_never_loaded(settings, registry, rows, tmp_path):
     file = tmp_path / "best_model.zip"
     file.write_bytes(b"PK")

@@ -1,8 +1,10 @@
 """The whole way with a warehouse on S3 and a catalogue in PostgreSQL; the stores' contract is tested there too."""
 
+import os
 import signal
 from datetime import timedelta
 
+import boto3
 import duckdb
 import pyarrow.parquet as pq
 import pytest
@@ -14,10 +16,12 @@ from alphaswarm_rl.lake.delivery import deliver
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.views import ensure_duckdb_views, register_run_views
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.options.settings import load_settings
+from alphaswarm_rl.runtime import RLRuntime
 from alphaswarm_rl.settings import LakeSettings
 from tests.lake.killing import Moment, rl, rows_of
 from tests.lake.rows import spool
-from tests.lake.servers import as_flags
+from tests.lake.servers import CREDENTIALS, as_flags
 from tests.lake.test_kill import SMALL, SPECS
 
 #: Fewer commits than the local tests make: the server of the tests is slow.
@@ -87,3 +91,31 @@ def test_a_server_that_does_not_answer_leaves_segments_in_the_spool(remote_setti
         with pytest.raises(LakeError, match="rl lake commit"):
             deliver(lake, segments, lambda _: None)
         assert segments[0].path.exists()
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_amazons_own_variable_reaches_tables_and_trackers(s3_server, tmp_path, monkeypatch, name):
+    for variable, value in CREDENTIALS.items():
+        monkeypatch.setenv(variable, value)
+    bucket = f"bucket-{tmp_path.name}".replace("_", "-").lower()
+    client = boto3.client("s3", endpoint_url=s3_server, region_name="us-east-1")
+    client.create_bucket(Bucket=bucket)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # the one for S3 alone goes before
+    monkeypatch.setenv(name, s3_server)
+    flags = {"lake.warehouse": f"s3://{bucket}/lake", "lake.s3Region": "us-east-1", "store.backend": "s3",
+             "store.trackingUri": f"s3://{bucket}/runs"}  # fmt: skip
+    spec = {
+        "name": "On S3",
+        "env": {"class": "cartpole"},
+        "agent": {"class": "random"},
+        "training": {"total_timesteps": 64},
+        "evaluation": {"episodes": 1},
+    }
+    result = RLRuntime(spec, load_settings(flags, os.environ)).train()
+    assert result.notices == []
+    keys = [found["Key"] for found in client.list_objects_v2(Bucket=bucket)["Contents"]]
+    assert any(key.startswith("lake/") and key.endswith(".parquet") for key in keys)
+    assert any(key.startswith("runs/") and result.run_id in key for key in keys)
+    # A name of ours goes before both.
+    ours = load_settings({}, {**os.environ, "RL_LAKE_S3_ENDPOINT": "http://127.0.0.1:1"})
+    assert ours.lake.s3_endpoint == "http://127.0.0.1:1"

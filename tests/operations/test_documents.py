@@ -22,7 +22,9 @@ TOO_LONG = {"bench.env", "bench.truth", "demo", "audit.lookahead"}
 #: classes.
 NOT_HERE = {"resume", "models.best", "models.judge", "models.rollback"}
 #: Operations whose settings are a function that gives them.
-LAZY = {"components.show", "doctor", "options", "spec.diff", "spec.hash", "spec.show", "spec.validate", "tune"}
+LAZY = {"components.show", "doctor", "options", "spec.diff", "spec.hash", "spec.show", "spec.validate", "tune"} | {
+    *("data.check", "data.show")
+}
 
 TUNING = """\
 base: ppo.yaml
@@ -76,6 +78,8 @@ LOOKS = [
     ("compare", {"runs": ("latest",)}),
     ("components.list", {"kind": "env"}),
     ("components.show", {"kind": "env", "alias": "cartpole"}),
+    ("data.check", {"file_or_spec": "careful_weights_ppo"}),
+    ("data.show", {"file_or_spec": "my_first_rl"}),
     ("db.adopt", {"reason": "for a test"}),
     ("db.rebuild", {}),
     ("db.status", {}),
@@ -183,8 +187,9 @@ def test_results_of_changes_conform(home, tmp_path):
     changed = conforming("models.promote", home, model=added["id"], reason="for a test", to="archived")
     assert (changed["from_status"], changed["to_status"]) == ("staging", "archived")
     trained = conforming("train", home, spec=str(home.home.parent / "ppo.yaml"))
-    removed = conforming("runs.rm", home, run=trained["run_id"])
-    assert (removed["run_id"], removed["removed"]) == (trained["run_id"], True)
+    removed = conforming("runs.rm", home, runs=(trained["run_id"],))
+    assert [each["run_id"] for each in removed["removed"]] == [trained["run_id"]]
+    assert removed["kept"] == []
     collected = conforming("runs.gc", home)
     assert set(collected) == {"dry_run", "bytes", "folders", "runs"}
 

@@ -104,7 +104,7 @@ def test_arguments_of_a_run_come_with_their_sources():
 def test_of_a_spec_the_arguments_of_its_run_stay_apart():
     caller, heard = heard_by({"RL_EVAL_DETERMINISTIC": "false", "RL_ENV_N_ENVS": "2"})
     base = starting_spec()
-    spec, found = resolve_both(base, {"env.seed": 5}, caller)
+    spec, found = resolve_both(Settings, base, {"env.seed": 5}, caller)
     assert found.arguments == {"seed": 5, "deterministic": False}
     assert (spec.training.n_envs, spec.training.seed) == (2, base.training.seed)
     assert set(found.sources) == {"training.n_envs", "seed", "deterministic"}
@@ -114,8 +114,8 @@ def test_of_a_spec_the_arguments_of_its_run_stay_apart():
 
 def test_trials_have_one_seed():
     with pytest.raises(OptionError, match="cannot be compared"):
-        resolve_spec(starting_spec(), {"env.seed": "random"}, Caller(), may_draw_seed=False)
-    assert resolve_spec(starting_spec(), {"env.seed": "random"}, Caller()).draws_seed
+        resolve_spec(Settings, starting_spec(), {"env.seed": "random"}, Caller(), may_draw_seed=False)
+    assert resolve_spec(Settings, starting_spec(), {"env.seed": "random"}, Caller()).draws_seed
 
 
 def test_options_need_no_settings():

@@ -91,6 +91,11 @@
     default = false;
     description = "Whether the best model is sought by evaluations while training.";
   };
+  options.rl.train.initFrom = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Trained weights and normaliser to begin with: a run, model:ID or the folder of a checkpoint.";
+  };
   options.rl.train.logDir = lib.mkOption {
     type = lib.types.str;
     default = "logs";
@@ -493,6 +498,11 @@
     type = lib.types.str;
     default = ".alphaswarm";
     description = "Folder below which all state lives.";
+  };
+  options.rl.home.plugins = lib.mkOption {
+    type = lib.types.listOf lib.types.str;
+    default = [ ];
+    description = "Modules of components of your own, imported before anything is named.";
   };
   options.rl.home.dbUrl = lib.mkOption {
     type = lib.types.nullOr lib.types.str;

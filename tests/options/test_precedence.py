@@ -1,5 +1,6 @@
 """Flag before ENV before file before default, and what happens when they are wrong or disagree."""
 
+import os
 from itertools import product
 from pathlib import Path
 
@@ -8,6 +9,9 @@ import pytest
 from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.options.resolve import effective_spec, run_arguments, starting_spec
 from alphaswarm_rl.options.settings import load_settings
+from alphaswarm_rl.options.sources import misspelt_names
+from alphaswarm_rl.options.table import OPTIONS
+from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
 
 FACES = [faces for faces in product([False, True], repeat=4) if any(faces)]
@@ -136,6 +140,42 @@ def test_an_unknown_short_name_is_somebody_elses():
     environ = {"RL_TRAIN_GAMA": "0.9", "RL_LOCATION": "x", "ALPHASWARM_OTHER": "y"}
     assert effective_spec(None, {}, environ).spec == starting_spec()
     assert load_settings({}, environ) == load_settings({}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("RL_TRAIN_GAMA", "RL_TRAIN_GAMMA"),
+        ("RL_TRAIN_TOTAL_TIMESTEP", "RL_TRAIN_TOTAL_TIMESTEPS"),
+        ("RL_STORE_BACKENDS", "RL_STORE_BACKEND"),
+        ("rl_train_gamma", "RL_TRAIN_GAMMA"),
+    ],
+)
+def test_a_misspelt_short_name_is_a_notice_with_the_nearest_one(name, meant):
+    (notice,) = misspelt_names({name: "1", meant: "2", "RL_LOCATION": "x", "PATH": "y"})
+    assert name in notice
+    assert f"Did you mean {meant}?" in notice
+
+
+def test_names_of_others_and_our_own_are_no_notice():
+    ours = {name: "1" for option in OPTIONS for name in option.env_names}
+    assert misspelt_names(ours) == []
+    assert misspelt_names({"RL_LOCATION": "x", "RL_GLUE_PORT": "1", "RL_HOME_DIR": "1", "RLLIB_DEBUG": "1"}) == []
+
+
+def test_settings_load_reads_variables_and_file_as_commands_do(monkeypatch, tmp_path, caplog):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "settings.yaml").write_text("store: {keep_last: 7, checkpoint_freq: 5}\n")
+    monkeypatch.setenv("RL_STORE_CHECKPOINT_FREQ", "9")
+    monkeypatch.setenv("RL_STORE_CHECKPOINT_FREQS", "10")
+    loaded = Settings.load()
+    assert loaded == load_settings({}, os.environ)
+    assert (loaded.store.keep_last, loaded.store.checkpoint_freq) == (7, 9)
+    assert "RL_STORE_CHECKPOINT_FREQS is not read" in caplog.text
+    (tmp_path / "other.yaml").write_text("store: {keep_last: 2}\n")
+    assert Settings.load("other.yaml").store.keep_last == 2
+    assert Settings().store.keep_last == 3
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def plain(value):
 
 def settings_file(folder, option):
     data = {}
-    value = SAMPLES[option.key][1]
-    set_value(data, option.path, value if isinstance(value, str | int | float | None) else str(value))
+    value = plain(SAMPLES[option.key][1])
+    set_value(data, option.path, value if isinstance(value, str | int | float | list | None) else str(value))
     path = folder / "chosen.yaml"
     path.write_text(dump_yaml(data))
     return path

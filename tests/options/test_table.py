@@ -107,6 +107,8 @@ ALIASES = {
 OURS = {
     "train.logInterval",
     "train.evalDuringTraining",
+    "train.initFrom",
+    "home.plugins",
     "gates.profile",
     "gates.maxDispersion",
     "gates.minBars",
@@ -170,7 +172,7 @@ def test_the_long_prefix_goes_before_the_short_one_only():
         own, short, foreign = option.levels
         assert all(name.startswith("ALPHASWARM_RL_") for name in own)
         assert {f"ALPHASWARM_{name}" for name in short} <= set(own)
-        assert all(name.startswith("OTEL_") for name in foreign)
+        assert all(name.startswith(("OTEL_", "AWS_")) for name in foreign)
         assert not short or set(own) == {f"ALPHASWARM_{name}" for name in short}
 
 
@@ -221,7 +223,7 @@ def test_features_have_the_documented_signatures():
 def test_the_starting_spec_has_every_default():
     spec = starting_spec()
     refuse_absent(spec)
-    data = spec.canonical()
+    data = spec.as_data()
     assert data["name"] == "rl-experiment"
     assert data["env"]["class"] == "gymnasium"
     assert data["env"]["kwargs"]["id"] == "CartPole-v1"

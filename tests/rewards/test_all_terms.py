@@ -14,14 +14,14 @@ from alphaswarm_rl.actions.continuous_weights import ContinuousWeights
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.envs.making import make_env
 from alphaswarm_rl.market.panel import MarketPanel
-from alphaswarm_rl.terminations.drawdown import Drawdown
-from alphaswarm_rl.terminations.margin_call import MarginCall
+from alphaswarm_rl.terminations.drawdown import DrawdownTermination
+from alphaswarm_rl.terminations.margin_call import MarginCallTermination
 from tests.rewards.episodes import days
 
 MODULES = [
     import_module(f"alphaswarm_rl.rewards.{module.name}") for module in iter_modules(alphaswarm_rl.rewards.__path__)
 ]
-PARTS = (ContinuousWeights, Drawdown, MarginCall)  # imported, so that references find them
+PARTS = (ContinuousWeights, DrawdownTermination, MarginCallTermination)  # imported, so that references find them
 
 #: Every term, with parameters under which it does something early.
 TERMS = [

@@ -12,10 +12,17 @@ from alphaswarm_rl.rewards.composite import Composite
 from alphaswarm_rl.rewards.log_return import LogReturn
 from alphaswarm_rl.rewards.penalties import CashIdle, DrawdownPenalty
 from alphaswarm_rl.rewards.pnl import PnL
-from alphaswarm_rl.rewards.stop_properly import StopProperly
+from alphaswarm_rl.rewards.stop_properly import StopProperlyWrapper
 from tests.rewards.episodes import panel_of
 
-PARTS = (CashIdle, Composite, DrawdownPenalty, LogReturn, PnL, StopProperly)  # imported, so that references find them
+PARTS = (
+    CashIdle,
+    Composite,
+    DrawdownPenalty,
+    LogReturn,
+    PnL,
+    StopProperlyWrapper,
+)  # imported, so that references find them
 
 
 def composite(*terms, **kwargs):

@@ -13,12 +13,12 @@ from alphaswarm_rl.rewards.clip_residual import ClipResidual
 from alphaswarm_rl.rewards.composite import Composite
 from alphaswarm_rl.rewards.portfolio_return import PortfolioReturn
 from alphaswarm_rl.rewards.potential_shaping import PotentialShaping
-from alphaswarm_rl.rewards.stop_properly import StopProperly
-from alphaswarm_rl.terminations.drawdown import Drawdown
+from alphaswarm_rl.rewards.stop_properly import StopProperlyWrapper
+from alphaswarm_rl.terminations.drawdown import DrawdownTermination
 from tests.rewards.episodes import Episode, made, panel_of
 
 ORACLE = (0.5, -0.2, 1.1, -2.0, 0.35)
-PARTS = (Composite, PortfolioReturn, Drawdown)  # imported, so that references find them
+PARTS = (Composite, PortfolioReturn, DrawdownTermination)  # imported, so that references find them
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
@@ -44,7 +44,7 @@ def test_bounds_in_the_wrong_order_are_refused(bounds):
 
 def settled(rewards, end, **kwargs):
     """What the stop penalty adds to each of these rewards, of which the last ends the episode."""
-    episode = Episode(made(StopProperly, **kwargs))
+    episode = Episode(made(StopProperlyWrapper, **kwargs))
     return settle(episode, rewards, end)
 
 
@@ -80,7 +80,7 @@ def test_a_coefficient_of_1_takes_nothing(mode):
 
 
 def test_the_next_episode_starts_from_0():
-    episode = Episode(made(StopProperly, coef=0.5))
+    episode = Episode(made(StopProperlyWrapper, coef=0.5))
     settle(episode, ORACLE, IMPROPER)
     episode.begin()
     assert settle(episode, (1.0, 1.0), IMPROPER) == [0.0, -1.0]

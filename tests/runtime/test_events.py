@@ -1,12 +1,13 @@
 """The event log of a run: its lines, and which of them count."""
 
 import json
+import logging
 from datetime import UTC, datetime
 
 import pytest
 
 from alphaswarm_rl.core.run_listener import Event
-from alphaswarm_rl.runtime.events import EventLog, file_sink
+from alphaswarm_rl.runtime.events import EventLog, file_sink, log_sink
 
 
 def event(seq, stage="train.step"):
@@ -65,3 +66,48 @@ def test_numbers_that_were_given_twice_are_those_of_the_newest_claim(path):
 
 def test_there_may_be_no_log(path):
     assert EventLog.read(path) == EventLog([], 0, 1)
+
+
+RUN_ID = "a2844550-75cb-4bec-b3e3-5230dbb36607"
+METRICS = ("mean_length", "total_reward", "annual_return", "sortino", "volatility", "turnover", "cost", "sharpe")
+EVALUATION = {"phase": "evaluate", "timesteps": 512, "window_start": "2017-01-03"}
+EVALUATION |= dict.fromkeys(METRICS, 0.123456789) | {"mean_reward": -12.3456789, "in_sample": False}
+CHECKPOINT = {"timesteps": 512, "path": "/a/rather/long/home/" + RUN_ID, "sha256": "f" * 64, "final": True}
+
+
+def logged(caplog, stage, payload, level=logging.INFO):
+    with caplog.at_level(level, logger="alphaswarm_rl"):
+        log_sink(Event(RUN_ID, 1, stage, datetime(2026, 1, 1, tzinfo=UTC), payload))
+    (record,) = caplog.records
+    return f"{record.levelname} {record.getMessage()}"
+
+
+@pytest.mark.parametrize(("stage", "payload"), [("eval.step", EVALUATION), ("train.checkpoint", CHECKPOINT)])
+def test_a_log_line_fits_a_screen(caplog, stage, payload):
+    line = logged(caplog, stage, payload)
+    assert len(line) <= 100
+    assert line.startswith(f"INFO run a2844550: {stage} (")
+    assert "timesteps 512" in line
+
+
+def test_what_is_read_most_is_what_a_line_has_room_for(caplog):
+    line = logged(caplog, "eval.step", EVALUATION)
+    assert line == (
+        "INFO run a2844550: eval.step (phase evaluate, timesteps 512, mean_reward -12.3457, sharpe 0.123457)"
+    )
+
+
+def test_the_line_of_a_checkpoint_leaves_out_what_is_long(caplog):
+    assert logged(caplog, "train.checkpoint", CHECKPOINT) == (
+        "INFO run a2844550: train.checkpoint (timesteps 512, final True)"
+    )
+
+
+def test_an_error_is_logged_whole(caplog):
+    assert logged(caplog, "error", {"error": "x" * 300}).endswith(f"(error {'x' * 300})")
+
+
+def test_whoever_debugs_sees_all(caplog):
+    line = logged(caplog, "train.checkpoint", CHECKPOINT, level=logging.DEBUG)
+    assert "f" * 64 in line
+    assert RUN_ID in line

@@ -1,10 +1,16 @@
+import shutil
+
 import pytest
+from sqlalchemy import update
 
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import RunError, SpecError
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.db.engine import write
+from alphaswarm_rl.ledger.tables import runs
 from alphaswarm_rl.runtime import RLRuntime
 from tests.runtime.conftest import tiny
+from tests.runtime.test_trading import trading
 
 
 def test_a_replay_is_a_second_row_of_the_same_version(train, settings, ledger):
@@ -105,11 +111,63 @@ def test_a_seed_that_is_none_is_refused(train, settings, seed):
         runtime.replay(seed=seed)
 
 
-@pytest.mark.parametrize("arguments", [{"episodes": "3"}, {"episodes": 0}, {"new_window": ("2012", None)}])
+@pytest.mark.parametrize("arguments", [{"episodes": "3"}, {"episodes": 0}, {"new_window": "2012"}])
 def test_arguments_of_the_wrong_kind_are_refused(train, settings, arguments):
     runtime = RLRuntime.from_run(train().run_id, settings)
-    with pytest.raises(RunError):
+    with pytest.raises((RunError, SpecError)):
         runtime.replay(**arguments)
+
+
+def test_a_runtime_replays_what_it_trained_last(settings, ledger):
+    runtime = RLRuntime(tiny(), settings)
+    runtime.train(seed=1)
+    second = runtime.train(seed=2)
+    replayed, evaluated = runtime.replay(), runtime.evaluate()
+    assert replayed.parent_run_id == evaluated.parent_run_id == second.run_id
+    assert replayed.version_id == second.version_id
+    assert replayed.checkpoint_sha256 == second.checkpoint_sha256
+    assert replayed.seed == 2
+
+
+def test_a_rule_replays_its_own_run_too(settings):
+    runtime = RLRuntime(tiny(agent={"class": "random"}), settings)
+    assert runtime.replay().parent_run_id is None  # it needs no training
+    trained = runtime.train()
+    assert runtime.replay().parent_run_id == trained.run_id
+
+
+def test_without_a_run_of_its_own_the_newest_training_of_the_version_is_replayed(train, settings, ledger):
+    older, newest = train(), train()
+    train(training={"total_timesteps": 640})  # another version
+    unfinished = train().run_id
+    with write(ledger.engine) as connection:
+        connection.execute(update(runs).where(runs.c.id == unfinished).values(status="halted"))
+    replayed = RLRuntime(tiny(), settings).replay()
+    assert replayed.parent_run_id == newest.run_id != older.run_id
+    shutil.rmtree(newest.checkpoint)
+    assert RLRuntime(tiny(), settings).replay().parent_run_id == older.run_id
+
+
+def test_a_folder_needs_no_run(train, settings):
+    trained = train()
+    assert RLRuntime(tiny(), settings).replay(checkpoint=trained.checkpoint).parent_run_id is None
+
+
+def test_where_nothing_is_trained_a_replay_says_so(train, settings):
+    train(training={"total_timesteps": 640})
+    with pytest.raises(RunError, match="is completed and has its checkpoint"):
+        RLRuntime(tiny(), settings).replay()
+
+
+def test_a_window_is_a_pair_or_a_mapping_too(settings, ledger):
+    runtime = RLRuntime(trading(), settings)
+    runtime.train()
+    expected = Window("2020-07-01", "2020-09-01")
+    for written in (expected, ("2020-07-01", "2020-09-01"), {"start": "2020-07-01", "end": "2020-09-01"}):
+        row = ledger.run(runtime.replay(written).run_id)
+        assert (row.window_start, row.window_end) == (expected.start, expected.end)
+        row = ledger.run(runtime.evaluate(window=written).run_id)
+        assert (row.window_start, row.window_end) == (expected.start, expected.end)
 
 
 def test_a_refused_replay_leaves_no_row(train, settings, ledger):

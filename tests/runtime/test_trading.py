@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from alphaswarm_rl.core.contracts import State
-from alphaswarm_rl.core.errors import CheckpointError, DataError, PartNotHere, RunError, SpecError
+from alphaswarm_rl.core.errors import CheckpointError, DataError, RunError, SpecError
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.data_pipelines.files import CsvPipeline
 from alphaswarm_rl.data_pipelines.synthetic import SyntheticPipeline
@@ -225,7 +225,7 @@ def test_frames_that_nothing_takes_are_refused(settings, ledger, table):
 
 def test_the_universe_chooses_and_orders_the_assets():
     spec = trading(universe={"symbols": ["SYN1", "SYN0.NYSE"]})
-    assert spec.universe.symbols == ["SYN1.NASDAQ", "SYN0.NYSE"]
+    assert spec.universe.symbols == ["SYN1", "SYN0.NYSE"]
     assert builder(spec).data.raw(Window()).assets == ("SYN1", "SYN0")
 
 
@@ -340,6 +340,7 @@ def test_the_stop_penalty_is_for_training_alone():
         {"terminations": [{"class": "drawdown"}]},
         {"data_pipeline": {"class": "synthetic"}},
         {"universe": {"symbols": ["KO"]}},
+        {"universe": {"model": {"class": "static", "kwargs": {"symbols": ["KO"]}}}},
         {"training": {"stop_properly_penalty_coef": 0.5}},
     ],
     ids=lambda field: next(iter(field)),
@@ -358,9 +359,10 @@ def test_a_trading_environment_without_data_is_refused_with_the_remedy(settings)
         RLRuntime(trading(data_pipeline=None), settings)
 
 
-def test_a_model_of_the_universe_still_waits(settings):
-    with pytest.raises(PartNotHere, match=r"universe\.model"):
-        RLRuntime(trading(universe={"model": {"class": "x"}}), settings)
+def test_a_symbol_with_the_venue_that_was_once_added_finds_its_asset(settings):
+    stored = trading(universe={"symbols": ["SYN1.NASDAQ", "SYN0.NASDAQ"]})
+    assert stored.universe.symbols == ["SYN1.NASDAQ", "SYN0.NASDAQ"]
+    assert builder(stored).data.raw(Window()).assets == ("SYN1", "SYN0")
 
 
 # -- honesty --------------------------------------------------------------------------------------------------------

@@ -132,6 +132,7 @@ def full_catalogue(monkeypatch):
         (kinds.Ensembler, "e"),
         (kinds.TrajectoryStore, "s"),
         (kinds.BaseAdvantageEstimator, "v"),
+        (kinds.UniverseModel, "u"),
     ):
         type(base)(
             f"Scratch{alias}",
@@ -147,7 +148,7 @@ def full_catalogue(monkeypatch):
 
 BASE = {
     "name": "Everything",
-    "universe": {"symbols": ["AAPL"], "model": {"class": "x"}, "metadata": {"a": 1}},
+    "universe": {"symbols": ["AAPL"], "model": {"class": "u"}, "metadata": {"a": 1}},
     "data_pipeline": {"class": "d"},
     "env": {"class": "gymnasium", "kwargs": {"id": "CartPole-v1"}},
     "reward": {"class": "r"},
@@ -265,8 +266,10 @@ def test_every_parameter_of_every_component_is_part_of_the_canonical_form(cls):
         "stacked": {"parts": [{"class": "portfolio_state"}]},
         "composite": {"terms": [{"class": "pnl"}]},
         "risk_breach": {"max_gross": 1.5},
+        "static": {"symbols": ["KO"]},
     }.get(cls.rl_alias, {})
-    assert set(canonical_fields(cls.Config.model_validate(required))) == set(cls.Config.model_fields)
+    from_the_start = {name for name, field in cls.Config.model_fields.items() if not is_added(field)}
+    assert set(canonical_fields(cls.Config.model_validate(required))) == from_the_start
 
 
 def test_a_component_version_changes_the_exec_hash_alone(monkeypatch):
@@ -358,6 +361,33 @@ def test_the_golden_hashes_hold_everywhere(surroundings):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "ok"
+
+
+FORMER = [
+    pytest.param(pair, former, id=f"{pair['exec_hash'][:8]}-{former['exec_hash'][:8]}")
+    for pair in json.loads(GOLDEN.read_text())
+    for former in pair.get("former", ())
+]
+
+
+@pytest.mark.parametrize(("pair", "former"), FORMER)
+def test_a_former_hash_is_that_of_older_components_or_of_what_was_written_for_it(monkeypatch, pair, former):
+    """A golden pair changes only where a component's version rose, or where one document means another since."""
+    for name, version in former.get("component_versions", {}).items():
+        cls = catalogue.get(*name.split(":"))
+        assert cls.rl_version > version
+        monkeypatch.setattr(cls, "rl_version", version)
+    then = RLExperimentSpec.from_yaml_str(former.get("yaml", pair["yaml"]))
+    assert then.exec_hash == former["exec_hash"] != pair["exec_hash"]
+    assert then.spec_hash == former.get("spec_hash", pair["spec_hash"])
+
+
+def test_bare_symbols_hash_as_they_are_and_not_as_of_a_venue():
+    """Before the first release a bare ticker was given .NASDAQ; what is stored so keeps its hash and its asset."""
+    bare, stored = spec(universe={"symbols": ["AAPL"]}), spec(universe={"symbols": ["AAPL.NASDAQ"]})
+    assert bare.spec_hash != stored.spec_hash
+    again = RLExperimentSpec.from_data(stored.as_data(), stored=True)
+    assert (again.universe.symbols, again.spec_hash) == (["AAPL.NASDAQ"], stored.spec_hash)
 
 
 def test_the_golden_file_covers_the_presets():

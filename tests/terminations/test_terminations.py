@@ -8,8 +8,8 @@ from alphaswarm_rl.actions.target_position import TargetPosition  # noqa: F401  
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.envs.making import make_env
 from alphaswarm_rl.terminations.horizon import Horizon
-from alphaswarm_rl.terminations.margin_call import MarginCall
-from alphaswarm_rl.terminations.risk_breach import RiskBreach
+from alphaswarm_rl.terminations.margin_call import MarginCallTermination
+from alphaswarm_rl.terminations.risk_breach import RiskBreachTermination
 from alphaswarm_rl.terminations.turbulence import Turbulence
 from tests.actions.views import ACCOUNT, FREE, panel_of, view_of
 
@@ -71,12 +71,12 @@ class TestMarginCall:
         view = view_of([0, 0, 0, 0])
         view.called[:] = [True, False, False, False]
         view.value[:] = [500.0, 0.0, -3.0, 1.0]
-        assert ended(built(MarginCall), view) == [True, True, True, False]
+        assert ended(built(MarginCallTermination), view) == [True, True, True, False]
 
     def test_the_floor_is_money(self):
         view = view_of([0, 0])
         view.value[:] = [100.0, 100.5]
-        assert ended(built(MarginCall, floor=100.0), view) == [True, False]
+        assert ended(built(MarginCallTermination, floor=100.0), view) == [True, False]
 
     def test_it_terminates_by_failure(self):
         # Twice the equity at 10; at 6 the equity of 200 is below a quarter of 1200.
@@ -93,31 +93,31 @@ class TestRiskBreach:
         view = view_of([0, 0, 0], positions=[[50.0, 0.0], [50.0, -25.0], [51.0, -25.0]])
         view.value[:] = 1000.0
         # At 10 and 20: 500, 1000 and 1010.
-        assert ended(built(RiskBreach, max_gross=1.0), view) == [False, False, True]
+        assert ended(built(RiskBreachTermination, max_gross=1.0), view) == [False, False, True]
 
     def test_one_position_above_its_limit_is_enough(self):
         view = view_of([0, 0, 0], positions=[[30.0, 15.0], [31.0, 0.0], [0.0, -16.0]])
         view.value[:] = 1000.0
-        assert ended(built(RiskBreach, max_position=0.3), view) == [False, True, True]
+        assert ended(built(RiskBreachTermination, max_position=0.3), view) == [False, True, True]
 
     def test_units_are_absolute(self):
         view = view_of([0, 0, 0], positions=[[5.0, -5.0], [0.0, -5.1], [5.1, 0.0]])
-        assert ended(built(RiskBreach, max_units=5.0), view) == [False, True, True]
+        assert ended(built(RiskBreachTermination, max_units=5.0), view) == [False, True, True]
 
     @pytest.mark.parametrize("limit", ["max_gross", "max_position"])
     def test_without_equity_any_position_is_too_much_and_none_is_not(self, limit):
         view = view_of([0, 0, 0], positions=[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
         view.value[:] = [-1.0, -1.0, 0.0]
-        assert ended(built(RiskBreach, **{limit: 1.0}), view) == [True, False, False]
+        assert ended(built(RiskBreachTermination, **{limit: 1.0}), view) == [True, False, False]
 
     def test_several_limits_hold_at_once(self):
         view = view_of([0, 0], positions=[[6.0, 0.0], [0.0, 4.0]])
         view.value[:] = 100.0
-        assert ended(built(RiskBreach, max_units=5.0, max_position=0.9), view) == [True, False]
+        assert ended(built(RiskBreachTermination, max_units=5.0, max_position=0.9), view) == [True, False]
 
     def test_no_limit_at_all_is_refused(self):
         with pytest.raises(ValidationError, match="at least one"):
-            RiskBreach.Config()
+            RiskBreachTermination.Config()
 
     def test_it_terminates_by_failure(self):
         breach = {"class": "risk_breach", "kwargs": {"max_gross": 0.5}}
@@ -146,7 +146,8 @@ class TestTurbulence:
 
 
 @pytest.mark.parametrize(
-    ("cls", "improper"), [(Horizon, False), (MarginCall, True), (RiskBreach, True), (Turbulence, False)]
+    ("cls", "improper"),
+    [(Horizon, False), (MarginCallTermination, True), (RiskBreachTermination, True), (Turbulence, False)],
 )
 def test_failures_are_improper_and_the_rest_is_not(cls, improper):
     assert cls.improper is improper

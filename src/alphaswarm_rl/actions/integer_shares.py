@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from alphaswarm_rl.actions.encoding import cast, nearest_whole, units_for
+from alphaswarm_rl.actions.encoding import as_meant, cast, nearest_whole, units_for
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec
@@ -18,6 +18,8 @@ class IntegerShares(ActionSpec):
     """One number from -1 to 1 per asset, times `hmax`: units to buy or sell, whole unless said otherwise."""
 
     rl_alias = "integer_shares"
+    #: 2: an order loses no unit to the rounding of float32.
+    rl_version = 2
     rl_category = "shares"
 
     class Config(ComponentConfig):
@@ -45,6 +47,8 @@ class IntegerShares(ActionSpec):
         if self.config.unit == "money":
             price = view.close
             out[...] = view.xp.where(price > 0, out / view.xp.where(price > 0, price, 1.0), 0.0)
+        if self.config.whole:
+            out[...] = as_meant(view.xp, out)
 
     def encode(self, view: View, weights: BackendArray) -> BackendArray | None:
         """Orders towards those weights at the current prices, as far as hmax reaches; in whole units where asked."""

@@ -66,6 +66,17 @@ class EncodedConfig(ComponentConfig):
         return encoder == "cnn" or (isinstance(encoder, ComponentRef) and bool(encoder.kwargs.get("weights")))
 
 
+def check_window(encoder: str | ComponentRef | None, frames: int | None) -> None:
+    """Raises where a backbone cannot encode windows as long as its own `length`, or else the stacked frames, says.
+
+    Args:
+        encoder: The encoder of an agent.
+        frames: How many frames a flat observation shows; None: one.
+    """
+    if isinstance(encoder, ComponentRef):
+        encoder.build().check_length(encoder.kwargs.get("length") or frames or 1)
+
+
 def encoder_for(config: EncodedConfig, request: AgentRequest, *, carries_state: bool) -> nn.Module | None:
     """A torch module from observations (n, ...) to features (n, features_dim); None where the parameters name none.
 

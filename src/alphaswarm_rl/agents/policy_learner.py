@@ -68,6 +68,10 @@ class PolicyLearner:
         """Starts the stream of predictions anew in that environment, so that an evaluation repeats itself."""
         self._predicting = self._build(seed, env)
 
+    def begin_with(self, state: State) -> None:
+        """Refuses: a rule has nothing that another training could have learnt."""
+        raise CheckpointError("the agent 'policy'", "it learns nothing that it could begin with", "Leave it out.")
+
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Steps until `timesteps` reaches `total_timesteps` or a halt; the state is whole after every step."""
         restored = can_restore(env) and self.resume == "exact"

@@ -1,25 +1,29 @@
 """Does anything at or before a bar change when everything after it does?
 
-The future is replaced by noise and everything is computed a second time: features by the data pipeline, observations,
-masks, decisions, rewards and terminations by the environment. What differs at or before the bar has looked ahead. A
-feature that comes with the bars cannot be computed again; it is compared with the return that follows instead.
+The future is replaced by noise and everything is computed a second time: features by the data pipeline, the assets by
+the universe's model, observations, masks, decisions, rewards and terminations by the environment. What differs at or
+before the bar has looked ahead. A feature that comes with the bars cannot be computed again; it is compared with the
+return that follows instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
 import numpy as np
 
+from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.audit.noise import MOODS, with_noise_after
 from alphaswarm_rl.core.contracts import DataRequest
 from alphaswarm_rl.core.errors import DataError, EnvError
 from alphaswarm_rl.core.kinds import DataPipeline, SmallComponent
 from alphaswarm_rl.core.types import Array, JsonMapping
 from alphaswarm_rl.envs.trading_env import TradingEnv
+from alphaswarm_rl.inference.universe import Universe
 from alphaswarm_rl.market.panel import MarketPanel
 
 Make = Callable[[MarketPanel], TradingEnv]
@@ -211,17 +215,48 @@ def pipeline_findings(pipeline: DataPipeline, request: DataRequest, *, seed: int
         for bar, mood in zip(cut_bars(panel.warmup, panel.num_bars - 1), MOODS, strict=False):
             moment = panel.timestamps[bar]
             raw = int(np.searchsorted(bars.timestamps, moment))
-            noisy = with_noise_after(bars, raw, seed, mood)
-            try:
-                pipeline.load = lambda _, noisy=noisy: noisy  # type: ignore[attr-defined]
+            with _loading(pipeline, with_noise_after(bars, raw, seed, mood)):
                 other = pipeline.build(request)
-            finally:
-                del pipeline.load  # type: ignore[attr-defined]
             for finding in _changed_features(alias, panel, other, bar):
                 found.setdefault(finding.column, finding)
     for finding in _knowing_features(alias, panel):
         found.setdefault(finding.column, finding)
     return list(found.values())
+
+
+def universe_findings(
+    pipeline: DataPipeline, request: DataRequest, universe: Universe, *, seed: int = 0
+) -> list[Finding]:
+    """Whether other assets are chosen where what follows the moment of the choice is another; one finding at most.
+
+    Only a pipeline with `load` can be given other bars; another is taken as it is.
+    """
+    load = getattr(pipeline, "load", None)
+    if load is None:
+        return []
+    chosen = universe.choose(pipeline, request).symbols
+    bars: MarketPanel = load(request)
+    # The last bar that is over then.
+    bar = int(np.searchsorted(bars.known_at, moment(universe.moment), side="right")) - 1
+    if bar >= bars.num_bars - 1:
+        return []
+    for mood in MOODS:
+        with _loading(pipeline, with_noise_after(bars, bar, seed, mood)):
+            other = universe.choose(pipeline, request).symbols
+        if other != chosen:
+            model = universe.model
+            return [Finding(model.rl_kind, model.rl_alias, "assets", bar, str(bars.timestamps[bar]))]
+    return []
+
+
+@contextmanager
+def _loading(pipeline: DataPipeline, bars: MarketPanel) -> Iterator[None]:
+    """While the pipeline loads these bars, whatever its source has."""
+    try:
+        pipeline.load = lambda _: bars  # type: ignore[attr-defined]
+        yield
+    finally:
+        del pipeline.load  # type: ignore[attr-defined]
 
 
 def _changed_features(alias: str, panel: MarketPanel, other: MarketPanel, bar: int) -> Iterator[Finding]:

@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from alphaswarm_rl.audit.lookahead import Finding, env_findings, last_reached, pipeline_findings, undeclared
+from alphaswarm_rl.audit.lookahead import (
+    Finding,
+    env_findings,
+    last_reached,
+    pipeline_findings,
+    undeclared,
+    universe_findings,
+)
 from alphaswarm_rl.core.contracts import EnvRequest, TableReader
 from alphaswarm_rl.core.errors import SpecError
 from alphaswarm_rl.core.types import JsonMapping
@@ -47,7 +54,7 @@ def audit_spec(
     lake: Callable[[], TableReader] | None = None,
     seed: int = 0,
 ) -> Report:
-    """Audits data pipeline, observation, action, stages, reward and terminations of a spec on its training window.
+    """Audits all that a spec shows, chooses and decides on its training window: from data pipeline to terminations.
 
     Args:
         spec: The spec.
@@ -78,11 +85,16 @@ def audit_spec(
     plan = component.plan(EnvRequest(num_envs=1, seed=seed, parts={**builder.parts, "panel": panel}))
     request = replace(builder.data.request, window=window)
     pipeline = builder.data.pipeline
-    checked = (pipeline, *plan.parts())
+    universe = builder.data.universe
+    checked = (pipeline, *(() if universe is None else (universe.model,)), *plan.parts())
     last = last_reached(make, panel, seed=seed)
     return Report(
         bars=last - plan.first_bar + 1,
         window_bars=plan.last_bar - plan.first_bar + 1,
         checked=tuple(dict.fromkeys(f"{part.rl_kind}:{part.rl_alias}" for part in checked)),
-        findings=(*pipeline_findings(pipeline, request, seed=seed), *env_findings(make, panel, last, seed=seed)),
+        findings=(
+            *(() if universe is None else universe_findings(pipeline, builder.data.candidates, universe, seed=seed)),
+            *pipeline_findings(pipeline, request, seed=seed),
+            *env_findings(make, panel, last, seed=seed),
+        ),
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from alphaswarm_rl.cli.durations import time_option
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import columns
@@ -18,19 +17,6 @@ from alphaswarm_rl.core.wording import size
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.lake import LakeStatus
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-def _duration(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
-    found = re.fullmatch(r"(\d{1,6})([smhd])", value)
-    if found is None:
-        raise click.BadParameter(f"{value!r} is no time: write a number and s, m, h or d, such as 24h", ctx, param)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
-
-
-def _time_option(flag: str, default: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return click.option(flag, callback=_duration, default=default, show_default=True, metavar="TIME", help=text)
 
 
 @click.group()
@@ -93,7 +79,7 @@ def compact(session: Session, run: tuple[str, ...]) -> None:
 
 
 @verb("lake.expire", group=lake)
-@_time_option("--keep", "1h", "Snapshots that were current within this time stay: 90s, 30m, 24h, 7d.")
+@time_option("--keep", "1h", "Snapshots that were current within this time stay: 90s, 30m, 24h, 7d.")
 def expire(session: Session, keep: timedelta) -> None:
     """Forget old snapshots of the tables; no file is deleted.
 
@@ -111,7 +97,7 @@ def expire(session: Session, keep: timedelta) -> None:
 
 
 @verb("lake.sweep", group=lake)
-@_time_option("--older-than", "24h", "Younger files stay: 30m, 24h, 7d; 10m at least.")
+@time_option("--older-than", "24h", "Younger files stay: 30m, 24h, 7d; 10m at least.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 def sweep(session: Session, older_than: timedelta, dry_run: bool) -> None:
     """Delete files of the warehouse that no snapshot has.

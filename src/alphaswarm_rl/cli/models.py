@@ -140,10 +140,11 @@ def history(session: Session, model: int) -> None:
 def add(session: Session, **chosen: Any) -> None:
     """Register a model that was not trained here, with its metrics.
 
-    PATH is a checkpoint folder, or a zip that Stable-Baselines3 saved, which needs --spec: its weights are copied into
-    a checkpoint, nothing else of it is read, and nothing in it is run. METRICS_JSON is a file or the JSON itself, with
-    mean_reward, std_reward, episodes, mean_episode_length and total_timesteps; returns, seed and window: {start, end}
-    may be there too. The model is not validated yet: rl models validate ID.
+    PATH is a checkpoint folder, or a zip that Stable-Baselines3 saved, whose weights are copied into a checkpoint:
+    nothing else of it is read, and nothing in it is run. METRICS_JSON is a file or the JSON itself, with mean_reward,
+    std_reward, mean_episode_length and total_timesteps; episodes, returns, seed, window: {start, end}, git_commit and
+    timestamp may be there too. What a zip is of is said by --spec, or by algorithm, env_id and hyperparams beside the
+    metrics. Without episodes there were as few as can be. The model is not validated yet: rl models validate ID.
 
     Args:
         session: This call.

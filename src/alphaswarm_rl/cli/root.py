@@ -27,6 +27,7 @@ ENTRIES = {
     "models": Entry("models:models", "Find, judge, promote and prune trained models."),
     "specs": Entry("specs:specs", "List the specs in the ledger and their versions."),
     "spec": Entry("specs:spec", "Validate, hash, show and compare specs."),
+    "data": Entry("data:data", "Look at market data: what there is, and what is wrong with it."),
     "audit": Entry("audit:audit", "Audit a spec: does anything in it know the future?"),
     "bench": Entry("bench:bench", "Measure this installation, beside its peers where they are installed."),
     "components": Entry("components:components", "List the components that specs can name, and their parameters."),

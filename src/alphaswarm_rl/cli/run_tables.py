@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.cli.text import SHORT_ID, columns, pairs, shown
-from alphaswarm_rl.core.wording import PORTFOLIO_METRICS, window_text
+from alphaswarm_rl.core.wording import PORTFOLIO_METRICS, size, window_text
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.curves import Curve
+    from alphaswarm_rl.operations.run_removals import RemovedRuns
     from alphaswarm_rl.operations.run_steps import Holdings
     from alphaswarm_rl.operations.runs import EvaluationRow, EventRow, ListedRun, RunDetails, RunRow
 
@@ -186,3 +187,21 @@ def _judged_days(run: RunRow) -> str | None:
 
 def _number(value: float | None, form: str) -> str | None:
     return None if value is None else format(value, form)
+
+
+def removal_lines(result: RemovedRuns) -> list[str]:
+    """What was removed, what stays and why, and what that freed."""
+    lines = [f"removed run {each.run_id}, {size(each.freed_bytes)} freed; its row stays" for each in result.removed]
+    lines += [f"kept run {each.run_id}: {each.why}" for each in result.kept]
+    if result.lake is not None:
+        lines.append(
+            f"freed {result.lake.files} files of the lake at once, {size(result.lake.bytes)}; "
+            f"{result.lake.snapshots} old snapshots were forgotten"
+        )
+        lines += [
+            f"kept {each.files} files of run {each.run_id} in {each.table}, {size(each.bytes)}: {each.why}"
+            for each in result.lake.kept
+        ]
+    if len(result.removed) != 1 or result.kept:
+        lines.append(f"removed {len(result.removed)} runs, kept {len(result.kept)}; {size(result.freed_bytes)} freed")
+    return lines

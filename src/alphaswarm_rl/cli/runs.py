@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alphaswarm_rl.cli.durations import time_option
 from alphaswarm_rl.cli.output import ask
 from alphaswarm_rl.cli.plot import plot_lines
-from alphaswarm_rl.cli.run_tables import curve_lines, event_line, holding_lines, run_lines, run_table
+from alphaswarm_rl.cli.run_tables import curve_lines, event_line, holding_lines, removal_lines, run_lines, run_table
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns
 from alphaswarm_rl.cli.verb import verb
@@ -265,28 +266,33 @@ def export(session: Session, run: str, out: Path) -> None:
 
 
 @verb("runs.rm", group=runs)
-@click.argument("run")
+@click.argument("runs", nargs=-1)
+@click.option("--where", multiple=True, metavar="COND", help="Runs that meet a condition, as in: rl runs list --where.")
+@time_option("--older-than", None, "Runs that began longer ago, such as 30d.")
+@click.option("--keep-best", type=click.IntRange(min=1), metavar="N", help="All but the N best of each spec.")
+@click.option("--now", is_flag=True, help="Free the files of their steps at once; old snapshots are forgotten for it.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint, or a model is deployed.")
-def rm(session: Session, run: str, yes: bool, force: bool) -> None:
-    """Remove a run's files and recorded steps; its row stays, marked removed.
+def rm(session: Session, *, yes: bool, **chosen: Any) -> None:
+    """Remove the files and recorded steps of runs; their rows stay, marked removed.
 
-    Its steps leave their tables at once, and the disk with rl lake expire and rl lake sweep.
+    RUNS are named by their ids, the beginnings of them, or latest; or conditions choose them, which must all hold.
+    Their steps leave their tables at once, and the disk with rl lake expire and rl lake sweep, or at once with --now.
 
     A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from, or one with a
-    model that is in production or was before the present one, is aliased, protected, or the parent of another. Its
-    models are archived.
+    model that is in production or was before the present one, is aliased, protected, or the parent of another; of many
+    those are kept, and said. Models of removed runs are archived. --keep-best compares mean rewards of runs that were
+    judged on the same dates, data and number of episodes.
 
     Args:
         session: This call.
-        run: The run's id, the beginning of it, or latest.
         yes: Whether nobody is asked.
-        force: Whether runs that stand on its checkpoint, and deployed models, do not count.
+        chosen: Fields of the request, which says what each means.
     """
-    from alphaswarm_rl.operations.run_removal import RemoveRun, remove_run
+    from alphaswarm_rl.operations.run_removals import RemoveRuns, remove_runs
 
-    result = remove_run(session.settings, RemoveRun(run, force), confirm=partial(confirm, yes=yes))
-    session.answer(result, [f"removed run {result.run_id}, {size(result.freed_bytes)} freed; its row stays"])
+    result = remove_runs(session.settings, RemoveRuns(**chosen), confirm=partial(confirm, yes=yes))
+    session.answer(result, removal_lines(result))
 
 
 @verb("runs.gc", group=runs)

@@ -31,22 +31,23 @@ class Session:
         flags: Options of the table that were given on the command line, by key.
         as_json: Whether the answer is one JSON document.
         settings_file: The settings file that was named.
-        plugins: Modules of components that the operator named.
     """
 
     out: TextIO
     flags: Mapping[str, object]
     as_json: bool = False
     settings_file: Path | None = None
-    plugins: tuple[str, ...] = ()
 
     @cached_property
     def settings(self) -> Settings:
         """The settings, read on first use: commands that need none do not fail over a wrong one."""
         from alphaswarm_rl.options.settings import load_settings
+        from alphaswarm_rl.options.sources import misspelt_names
 
         settings = load_settings(self.flags, os.environ, self.settings_file)
         _configure_logging(settings.logs.level)
+        for notice in misspelt_names(os.environ):
+            self.notice(notice)
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
@@ -61,6 +62,13 @@ class Session:
         """The terminal that hears of what goes on; progress is drawn where somebody watches."""
         return Caller(self.listen, os.environ, progress=sys.stderr.isatty())
 
+    @cached_property
+    def plugins(self) -> tuple[str, ...]:
+        """Modules of components that flags, environment or settings file name."""
+        from alphaswarm_rl.options.settings import named_plugins
+
+        return named_plugins(self.flags, os.environ, self.settings_file)
+
     def load_plugins(self) -> None:
         """Imports the components that the operator named, from the working directory too."""
         if not self.plugins:
@@ -70,8 +78,7 @@ class Session:
         if (here := str(Path.cwd())) not in sys.path:
             # At the end: a file here must not hide a module of the same name that is installed.
             sys.path.append(here)
-        for module in self.plugins:
-            catalogue.load_plugin(module)
+        catalogue.load_plugins(self.plugins)
 
     def answer(self, document: object, lines: Iterable[str]) -> None:
         """Gives the command's result: the document with --json, the lines otherwise.

@@ -27,20 +27,23 @@ def specs() -> None:
 
 @verb("spec.validate", group=spec)
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...|DIR")
-def validate(session: Session, paths: tuple[str, ...]) -> None:
+@click.option("--data", is_flag=True, help="Read their data too, and build environment and agent.")
+def validate(session: Session, paths: tuple[str, ...], data: bool) -> None:
     """Check specs; every broken file is named, with the reason.
 
     Takes YAML files, presets and folders, which are searched for YAML files. A spec that needs a part which is not in
-    this version is broken too: it could not be run.
+    this version is broken too: it could not be run. With --data files, dates, encoder and shapes are checked as well:
+    everything that a training does before its first step.
 
     Args:
         session: This call.
         paths: What is checked.
+        data: Whether data are read, and environments and agents built.
     """
     from alphaswarm_rl.operations.specs import ValidateSpecs, validate_specs
 
-    result = validate_specs(session.load_settings, ValidateSpecs(paths))
-    lines = [_line(item) for item in result.specs]
+    result = validate_specs(session.load_settings, ValidateSpecs(paths, data))
+    lines = [line for item in result.specs for line in _lines(item)]
     session.answer(result, lines or ["there is no YAML file"])
     if not result.passed:
         raise click.exceptions.Exit(WRONG_INPUT)
@@ -135,9 +138,10 @@ def versions(session: Session, slug: str) -> None:
     session.answer(result, table)
 
 
-def _line(checked: CheckedSpec) -> str:
+def _lines(checked: CheckedSpec) -> list[str]:
     if checked.error is None:
-        return f"ok      {checked.path}  {(checked.spec_hash or '')[:12]}"
+        notices = [f"        notice: {notice}" for notice in checked.notices or ()]
+        return [f"ok      {checked.path}  {(checked.spec_hash or '')[:12]}", *notices]
     error = checked.error
     what = "" if checked.path in error["what"] else f"{error['what']}: "
-    return f"broken  {checked.path}  {what}{error['why']}. {error['remedy']}"
+    return [f"broken  {checked.path}  {what}{error['why']}. {error['remedy']}"]

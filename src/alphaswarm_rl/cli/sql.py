@@ -35,7 +35,7 @@ def sql(session: Session, statement: str, limit: int) -> None:
     """
     from alphaswarm_rl.operations.sql import Query, run_query
 
-    result = run_query(session.settings, Query(statement, limit))
+    result = run_query(session.settings, Query(statement, limit), caller=session.caller)
     if result.more:
         session.notice(f"there are more rows than the {limit} shown here: --limit")
     session.answer(result, _lines(result.columns, result.rows))

@@ -17,7 +17,7 @@ from alphaswarm_rl.operations.operation import RequestError
 from alphaswarm_rl.options.click_options import TableOption, given, key_of
 from alphaswarm_rl.options.table import EVERY, OPTIONS
 
-_OWN = ("as_json", "debug", "plugin", "settings_file")
+_OWN = ("as_json", "debug", "settings_file")
 
 
 class Verb(click.Command):
@@ -84,10 +84,8 @@ def _section(param: click.Parameter) -> str:
 
 def _with_session(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
-    def call(
-        *, as_json: bool, debug: bool, plugin: tuple[str, ...], settings_file: Path | None, **values: object
-    ) -> None:
-        session = Session(sys.stdout, given(values), as_json, settings_file, plugin)
+    def call(*, as_json: bool, debug: bool, settings_file: Path | None, **values: object) -> None:
+        session = Session(sys.stdout, given(values), as_json, settings_file)
         own = {name: value for name, value in values.items() if key_of(name) is None}
         # Libraries print and warn: the result must be alone on standard output, and a warning needs no file and line.
         with redirect_stdout(sys.stderr), warnings.catch_warnings():
@@ -105,9 +103,6 @@ def _global_params() -> list[click.Option]:
     return [
         click.Option(["--json", "as_json"], is_flag=True, help="One JSON document on stdout, all else on stderr."),
         click.Option(["--debug"], is_flag=True, help="Show tracebacks."),
-        click.Option(
-            ["--plugin"], multiple=True, metavar="MODULE", help="Import components from a module; may be given again."
-        ),
         click.Option(
             ["--settings", "settings_file"],
             type=click.Path(path_type=Path),

@@ -9,7 +9,9 @@ once a name is not in the index or everything is listed.
 from __future__ import annotations
 
 import inspect
+import re
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -33,6 +35,7 @@ _components: dict[tuple[str, str], type[RLComponent]] = {}
 _names: dict[tuple[str, str], tuple[str, str]] = {}  # (kind, any accepted name, lower case) -> (alias, name as written)
 _lock = threading.RLock()
 _others_imported = False
+_plugins: dict[str, None] = {}  # a set that keeps its order
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,17 @@ def discover() -> None:
         _import_others()
 
 
+def load_plugins(modules: Iterable[str]) -> None:
+    """Imports modules of components that an operator named; a spec never can."""
+    for module in modules:
+        load_plugin(module)
+
+
+def plugins() -> tuple[str, ...]:
+    """The modules of components that were named and imported in this process, in their order."""
+    return tuple(_plugins)
+
+
 def load_plugin(module: str) -> None:
     """Imports a module of components that an operator named; a spec never can."""
     if not all(word.isidentifier() for word in module.split(".")):
@@ -168,6 +182,17 @@ def load_plugin(module: str) -> None:
         raise ComponentError(
             f"plug-in {module!r}", f"it cannot be imported: {error!r}", "Check the name, the path and the module."
         ) from error
+    _plugins[module] = None
+
+
+def _naming_plugins() -> str:
+    """Where components of one's own are named: for the remedy of a name that nobody has."""
+    if _plugins:
+        return f"Plug-ins that were imported: {', '.join(_plugins)}."
+    return (
+        "One of your own is in a module that is named by --plugin MODULE, ALPHASWARM_RL_PLUGINS, or plugins: [MODULE] "
+        "in settings.yaml."
+    )
 
 
 def canonical_kind(kind: str) -> str:
@@ -211,7 +236,7 @@ def _lookup(kind: str, name: str) -> tuple[str, str, str]:
         with _lock:
             point = next((_index()[key] for key in _keys(kinds, name) if key in _index()), None)
             _import(point) if point is not None else _import_others()
-        found = _known(kinds, name)
+        found = _known(kinds, name) or _foreign(kind, name)
     if found is None:
         discover()
         names = [
@@ -223,8 +248,17 @@ def _lookup(kind: str, name: str) -> tuple[str, str, str]:
                 f"no component of kind {kind!r} is installed: that part is not there yet",
                 "Leave it out.",
             )
-        raise UnknownComponent(f"{kind} {name!r}", "the catalogue has no such component", nearest(name, names))
+        remedy = f"{nearest(name, names)} {_naming_plugins()}"
+        raise UnknownComponent(f"{kind} {name!r}", "the catalogue has no such component", remedy)
     return found
+
+
+def _foreign(kind: str, name: str) -> tuple[str, str, str] | None:
+    """The component that takes names of another library, where this is one."""
+    foreign = _kinds[kind].rl_foreign_names
+    if foreign is None or re.fullmatch(foreign[0], name) is None:
+        return None
+    return kind, _lookup(kind, foreign[1])[1], name
 
 
 def naming(kind: str) -> tuple[str, ...]:
@@ -248,9 +282,9 @@ def expand(kind: str, name: str, kwargs: JsonMapping) -> tuple[type[RLComponent]
     if owner != kind:
         return get(kind, owner), {owner: {"class": name, "kwargs": dict(kwargs)}}
     cls = _components[kind, alias]
-    if written in cls.rl_short_names:
+    if written not in (cls.rl_alias, cls.__name__):
         alias, kwargs = cls.rl_expand(written, kwargs)
-        cls = _components[kind, alias]
+        cls = get(kind, alias)
     return cls, dict(kwargs)
 
 

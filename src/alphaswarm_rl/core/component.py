@@ -53,6 +53,9 @@ class RLComponent(metaclass=RLComponentMeta):
     #: Of a kind: another whose components may be named in place of its own. Such a name means the component of this
     #: kind whose alias is that of the other kind, with what was named as its parameter of that same name.
     rl_carries: ClassVar[str | None] = None
+    #: Of a kind: a pattern of names that another library gives, and the alias of the component that takes them, whose
+    #: `rl_expand` writes them out. What the catalogue itself knows goes before.
+    rl_foreign_names: ClassVar[tuple[str, str] | None] = None
 
     class Config(ComponentConfig):
         """No parameters."""
@@ -68,5 +71,5 @@ class RLComponent(metaclass=RLComponentMeta):
 
     @classmethod
     def rl_expand(cls, name: str, kwargs: JsonMapping) -> tuple[str, dict[str, Any]]:
-        """The canonical (alias, kwargs) of a reference that used one of `rl_short_names`."""
+        """The canonical (alias, kwargs) of a reference that used one of `rl_short_names`, or a foreign name."""
         return cls.rl_alias, dict(kwargs)

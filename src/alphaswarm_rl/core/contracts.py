@@ -259,6 +259,13 @@ class Learner(Stateful, Protocol):
     def updates(self) -> int | None:
         """Updates that made its policy; None where it does not count them."""
 
+    def begin_with(self, state: State) -> None:
+        """Takes over what another training learnt, weights and normaliser, before its own begins; nothing else.
+
+        Optimiser, counters, schedules, replay buffer and random streams are its own. A state that does not fit is a
+        CheckpointError that says what does not.
+        """
+
     def train(self, env: AnyVectorEnv, total_timesteps: int, hooks: TrainingHooks) -> None:
         """Trains until `timesteps` reaches `total_timesteps` or a halt, asking `should_halt` on every vector step."""
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
 from alphaswarm_rl.core.types import JsonObject
+
+#: A sentence that ends twice: what it was made of had an end of its own. Three dots are one end.
+_ENDS_TWICE = re.compile(r"(?:(\.\.\.)|([.?!]))[.;:,]+$")
+
+
+def _ended_once(text: str) -> str:
+    return text if text.endswith("...") and not text.endswith("....") else _ENDS_TWICE.sub(r"\1\2", text)
 
 
 class AlphaSwarmError(Exception):
@@ -25,12 +33,13 @@ class AlphaSwarmError(Exception):
     def __init__(self, what: str, why: str, remedy: str) -> None:
         super().__init__(what, why, remedy)
         self.what = what
-        self.why = why
-        self.remedy = remedy
+        self.why = _ended_once(why)
+        self.remedy = _ended_once(remedy)
 
     def __str__(self) -> str:
-        end = "" if self.why.endswith((".", "?", "!")) else "."
-        return f"{self.what}: {self.why}{end} {self.remedy}"
+        why = self.why.rstrip(" ;:,")
+        end = "" if why.endswith((".", "?", "!")) else "."
+        return f"{self.what.rstrip(' :')}: {why}{end} {self.remedy}"
 
     def as_dict(self) -> JsonObject:
         """The error as JSON, the same in every face of the system."""
@@ -171,7 +180,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
         return f"Did you mean {next(choice for choice in known if choice.lower() == close[0])!r}?"
     if not known:
         return "There are none."
-    return f"Known: {', '.join(known[:40])}{' ...' if len(known) > 40 else ''}."
+    return f"Known: {', '.join(known[:40])}{', ...' if len(known) > 40 else '.'}"
 
 
 def require(module: str, *, extra: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from alphaswarm_rl.core.component import RLComponent
@@ -39,6 +40,8 @@ class EnvComponent(RLComponent):
     """An environment: builds a batched Gymnasium environment with SAME_STEP autoreset."""
 
     rl_kind = "env"
+    #: Gymnasium's ids with a version.
+    rl_foreign_names = (r"(?:[\w:-]+/)?[\w:.-]+-v\d+", "gymnasium")
     #: Which slots of a spec it has a use for, by name; see `core.slots`.
     takes: ClassVar[frozenset[str]] = frozenset()
     #: Whether it can be in torch, on any device.
@@ -59,6 +62,10 @@ class EnvComponent(RLComponent):
     def slots(self) -> frozenset[str]:
         """`takes` of this very environment, where that depends on its parameters."""
         return self.takes
+
+    def flat_observations(self) -> bool | None:
+        """Whether an observation is one row of numbers; None where only the built environment tells."""
+        return None
 
     def notices(self) -> tuple[str, ...]:
         """What the user should know about how it was resolved; stored in the run row and shown."""
@@ -88,9 +95,17 @@ class Agent(RLComponent):
     def check_advantage(self, estimator: BaseAdvantageEstimator) -> None:
         """Raises where a parameter of its own would have no effect beside the estimator that the spec names."""
 
+    def check_frames(self, frames: int | None) -> None:
+        """Raises where it cannot see flat observations of so many stacked frames; None: of one."""
+
     def looks_at_market(self) -> bool:
         """Whether it answers only what its environment shows, and so cannot answer observations alone."""
         return False
+
+    def schedules(self) -> tuple[str, ...]:
+        """Its parameters that change over the whole of a training: a longer one differs from its first step on."""
+        chosen = [(name, getattr(self.config, name)) for name in type(self.config).model_fields]
+        return tuple(name for name, value in chosen if name.endswith("_schedule") and value != "constant")
 
     @abc.abstractmethod
     def build(self, request: AgentRequest) -> Learner:
@@ -269,6 +284,23 @@ class DataPipeline(RLComponent):
         return panel
 
 
+class UniverseModel(RLComponent):
+    """A rule that chooses the assets of a run from what was known at one moment."""
+
+    rl_kind = "universe_model"
+    #: Whether it compares prices or money, which later splits and dividends change where prices are adjusted.
+    reads_prices: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def choose(self, known: Panel) -> Sequence[str]:
+        """The assets, in their order.
+
+        Args:
+            known: The bars that were over at that moment, of all assets that can be chosen; an asset that had no bar
+                yet has no price in any.
+        """
+
+
 class Ensembler(RLComponent):
     """A way to make one policy of several trained ones."""
 
@@ -318,6 +350,9 @@ class TimeSeriesEncoder(RLComponent):
     """
 
     rl_kind = "policy_backbone"
+
+    def check_length(self, length: int) -> None:
+        """Raises where it cannot encode windows of so many steps. Here: it can encode any."""
 
     @abc.abstractmethod
     def build(self, request: EncoderRequest) -> Any:

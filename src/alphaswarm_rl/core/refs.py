@@ -136,18 +136,24 @@ def _check_module(cls: type[RLComponent], module_path: object) -> None:
         )
 
 
-def _validate(value: object, info: ValidationInfo, kind: str) -> ComponentRef:
+def _validate(value: object, info: ValidationInfo, kind: str, *, bare: bool) -> ComponentRef:
+    if bare and isinstance(value, str):
+        value = {"class": value}
     try:
         return reference(value, kind, stored=bool((info.context or {}).get("stored")))
     except AlphaSwarmError as error:
         raise PydanticCustomError("component", "{text}", {"text": str(error).rstrip(".")}) from error
 
 
-def ref_to(kind: str) -> Any:
-    """The annotation of a field that refers to a component of that kind."""
-    return Annotated[
-        ComponentRef, BeforeValidator(partial(_validate, kind=kind)), Field(json_schema_extra={"rl_kind": kind})
-    ]
+def ref_to(kind: str, *, bare: bool = False) -> Any:
+    """The annotation of a field that refers to a component of that kind.
+
+    Args:
+        kind: The kind.
+        bare: Whether a name alone, `gae`, means `{class: gae}`.
+    """
+    validate = BeforeValidator(partial(_validate, kind=kind, bare=bare))
+    return Annotated[ComponentRef, validate, Field(json_schema_extra={"rl_kind": kind})]
 
 
 def walk_refs(model: BaseModel) -> Iterator[ComponentRef]:

@@ -28,6 +28,8 @@ class AlpacaPipeline(PanelPipeline):
     """
 
     rl_alias = "alpaca"
+    #: 2: short panels have the periods per year of the calendar.
+    rl_version = 2
     rl_category = "services"
     rl_source = "alpaca-py"
 

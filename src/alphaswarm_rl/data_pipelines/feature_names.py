@@ -35,6 +35,7 @@ class IndicatorName:
         needs: Columns that it reads.
         first: Index, among an asset's own bars, of the first one at which it is defined.
         neutral: What stands before that: a number, or the bar's close.
+        in_price: Whether its values are money per unit, so that a split renames them.
     """
 
     name: str
@@ -43,18 +44,19 @@ class IndicatorName:
     needs: tuple[str, ...]
     first: int
     neutral: float | Literal["close"]
+    in_price: bool = False
 
 
 def parse_indicator(name: str) -> IndicatorName:
     """The indicator of that name."""
     if name == "macd":
-        return IndicatorName(name, "macd", _MACD_SLOW, ("close",), _MACD_SLOW - 1, 0.0)
+        return IndicatorName(name, "macd", _MACD_SLOW, ("close",), _MACD_SLOW - 1, 0.0, in_price=True)
     if name in ("boll_ub", "boll_lb"):
-        return IndicatorName(name, name, _BOLLINGER_WINDOW, ("close",), _BOLLINGER_WINDOW - 1, "close")
+        return IndicatorName(name, name, _BOLLINGER_WINDOW, ("close",), _BOLLINGER_WINDOW - 1, "close", in_price=True)
     average = _AVERAGE.fullmatch(name)
     if average:
         window = int(average[1])
-        return IndicatorName(name, "sma", window, ("close",), window - 1, "close")
+        return IndicatorName(name, "sma", window, ("close",), window - 1, "close", in_price=True)
     numbered = _NUMBERED.fullmatch(name)
     if numbered is None:
         raise DataError(f"feature {name!r}", "there is no such indicator", f"Known: {_EXAMPLES}.")
@@ -64,7 +66,8 @@ def parse_indicator(name: str) -> IndicatorName:
         raise DataError(f"feature {name!r}", "its window is too short to be defined", "Make it longer.")
     needs = ("high", "low", "close") if kind in ("cci", "atr") else ("high", "low") if kind == "dx" else ("close",)
     first = window if _SPANS[kind] else window - 1
-    return IndicatorName(name, kind, window, needs, first, 50.0 if kind == "rsi" else 0.0)
+    neutral = 50.0 if kind == "rsi" else 0.0
+    return IndicatorName(name, kind, window, needs, first, neutral, in_price=kind == "atr")
 
 
 def turbulence_window(name: str) -> int | None:

@@ -1,6 +1,7 @@
 """Features computed from a panel: indicators of its assets, and turbulence and joined series of the whole market.
 
-Indicators are computed over each asset's own bars, so that a gap is a gap and not a flat price.
+Indicators are computed over each asset's own bars, so that a gap is a gap and not a flat price; and on prices that
+count the splits so far, so that a split is no fall. A split that comes later changes nothing before it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from alphaswarm_rl.data_pipelines.feature_names import IndicatorName, check_feat
 from alphaswarm_rl.market.calendar import bar_seconds, known_at
 from alphaswarm_rl.market.covariance import bar_returns, sample_covariance
 from alphaswarm_rl.market.panel import MarketPanel
+from alphaswarm_rl.market.panel_build import forward
 from alphaswarm_rl.market.panel_checks import check_times
+from alphaswarm_rl.market.unit_factor import unit_factor
 
 #: Share of the diagonal in the covariance of `turbulence`. Without it a near-singular matrix makes huge values.
 SHRINKAGE = 0.1
@@ -26,21 +29,37 @@ SHRINKAGE = 0.1
 def add_indicators(panel: MarketPanel, names: Sequence[str]) -> MarketPanel:
     """The panel with these indicators as features.
 
-    An indicator at bar t uses the asset's tradable bars up to t. At a gap its last value is repeated; before it is
-    defined its neutral value stands (50 for rsi, the close for averages and bands, 0 for all others), and
-    `panel.feature_from` says until when.
+    An indicator at bar t uses the asset's tradable bars up to t. At a gap its last value is repeated, in the units of
+    that bar where it is a price; before it is defined its neutral value stands (50 for rsi, the close for averages and
+    bands, 0 for all others), and `panel.feature_from` says until when.
     """
     check_features(names)
     parsed = [parse_indicator(name) for name in names]
     neutral: dict[str, float | Array] = {
         named.name: panel.close if named.neutral == "close" else named.neutral for named in parsed
     }
-    return panel.with_features({named.name: indicator(panel, named) for named in parsed}, neutral=neutral)
+    return panel.with_features({named.name: _carried(panel, named) for named in parsed}, neutral=neutral)
+
+
+def _carried(panel: MarketPanel, named: IndicatorName) -> Array:
+    """An indicator whose price, over a gap with a split in it, is that of the new units; otherwise as it is."""
+    values = indicator(panel, named)
+    if not named.in_price or panel.splits is None:
+        return values
+    units = unit_factor(panel)
+    carried, first = forward(values * units, 0.0)
+    gaps = np.isnan(values) & (np.arange(panel.num_bars)[:, None] >= first)
+    return np.where(gaps, carried / units, values)
 
 
 def indicator(panel: MarketPanel, name: str | IndicatorName) -> Array:
-    """One indicator at the close of every bar, (T, A) float64; NaN at gaps and until it is defined."""
+    """One indicator at the close of every bar, (T, A) float64; NaN at gaps and until it is defined.
+
+    Prices are compared in the units of the first bar, and an indicator that is a price is given in those of its own
+    bar, beside which the close stands.
+    """
     named = parse_indicator(name) if isinstance(name, str) else name
+    units = unit_factor(panel)
     columns = []
     for column in named.needs:
         values: Array | None = getattr(panel, column)
@@ -50,15 +69,16 @@ def indicator(panel: MarketPanel, name: str | IndicatorName) -> Array:
                 f"it needs the column {column!r}, which the panel lacks",
                 "Leave it out, or use data with that column.",
             )
-        columns.append(values)
+        columns.append(values * units)
     present = panel.tradable
     if present.all():
-        return _compute(named, columns)
-    out = np.full(present.shape, np.nan)
-    for asset in range(panel.num_assets):
-        rows = np.flatnonzero(present[:, asset])
-        out[rows, asset] = _compute(named, [column[rows, asset : asset + 1] for column in columns])[:, 0]
-    return out
+        out = _compute(named, columns)
+    else:
+        out = np.full(present.shape, np.nan)
+        for asset in range(panel.num_assets):
+            rows = np.flatnonzero(present[:, asset])
+            out[rows, asset] = _compute(named, [column[rows, asset : asset + 1] for column in columns])[:, 0]
+    return out / units if named.in_price else out
 
 
 def _compute(named: IndicatorName, columns: list[Array]) -> Array:

@@ -54,7 +54,7 @@ class CsvPipeline(FilePipeline):
         """The table of a CSV file."""
         from alphaswarm_rl.market.panel_columns import read_csv
 
-        return read_csv(file, below=root)
+        return read_csv(file, below=root, text=self.config.text_columns)
 
 
 class ParquetPipeline(FilePipeline):
@@ -84,10 +84,17 @@ def existing_file(root: Path, path: str) -> Path:
 
 
 def _below(root: Path, path: str) -> Path:
-    """The file of that relative path below the root; a path that leads out of it is refused."""
+    """The file of that path, relative to the root or absolute and inside of it; one that leads out is refused."""
     pure = PurePosixPath(path)
-    if pure.is_absolute() or Path(path).is_absolute() or ".." in pure.parts or not pure.parts:
+    inside = [] if ".." in pure.parts or not pure.parts else [pure]
+    if pure.is_absolute() or Path(path).is_absolute():
+        # The folder itself may be named through a link, as temporary ones often are.
+        names = (root.absolute(), root.resolve())
+        inside = [pure.relative_to(name) for name in names if inside and pure.is_relative_to(name)]
+    if not inside or not inside[0].parts:
         raise DataError(
-            f"the path {path!r}", "it leads out of the data folder", "Write it relative to that folder, without '..'."
+            f"the path {path!r}",
+            f"it leads out of the data folder {str(root.absolute())!r}",
+            "Write it relative to that folder, without '..', or set the folder with --data-root (settings: data.root).",
         )
-    return root / pure
+    return root / inside[0]

@@ -10,9 +10,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.data_pipelines.column_mapping import long_of_wide
 from alphaswarm_rl.data_pipelines.pipeline import DateText
-from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline, panel_of_table
-from alphaswarm_rl.market.panel_columns import SPELLINGS, canonical
+from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline
+from alphaswarm_rl.market.panel_columns import canonical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,9 @@ def _digits(value: object) -> object:
 
 #: The id of a snapshot. It has up to 64 bits, more than a number in JSON can say, and so is kept as text.
 SnapshotId = Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9]{1,19}$")]
+
+#: The layers whose tables are checked and stay as they are.
+_REFINED = ("silver", "gold")
 
 #: A table as `namespace.name`.
 TableName = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
@@ -69,17 +73,6 @@ class LakeConfig(TableConfig, PinConfig):
     )
 
     @model_validator(mode="after")
-    def _columns_are_used(self) -> LakeConfig:
-        if self.columns is not None and self.layout == "long":
-            unused = [name for name in self.columns if name not in SPELLINGS and name not in self.feature_columns]
-            if unused:
-                raise ValueError(
-                    f"columns: {', '.join(unused)}: neither a part of a bar ({', '.join(SPELLINGS)}) nor one of the "
-                    "feature_columns"
-                )
-        return self
-
-    @model_validator(mode="after")
     def _one_snapshot_is_of_one_table(self) -> LakeConfig:
         if self.snapshot_id is not None and (self.vix_table is not None or self.fundamentals is not None):
             raise ValueError("a snapshot_id is of one table: pin several tables by as_of")
@@ -92,18 +85,21 @@ class LakePipeline(TablePipeline):
     rl_category = "lake"
     rl_source = "pyiceberg"
 
-    def load(self, request: DataRequest) -> MarketPanel:
-        """All bars of the snapshot."""
+    def bars(self, request: DataRequest) -> pd.DataFrame:
+        """The bars of the snapshot, by time and asset."""
         config = self.config
-        sources = None
-        if config.columns is not None:
-            sources = {**{name: name for name in config.feature_columns}, **config.columns}
-        rows = read_rows(request, config.table, config, columns=None if sources is None else list(sources.values()))
-        if sources is not None:
-            import pyarrow as pa
+        if config.columns is None or config.wide_columns is not None:
+            rows = read_rows(request, config.table, config)
+            if config.wide_columns is None:
+                return _frame(_in_order(rows, config.layout))
+            table = long_of_wide(_frame(rows), config.wide_columns, config.columns or {}, config.feature_columns)
+            return table.sort_values(["asset", "timestamp"], kind="stable", ignore_index=True)
+        import pyarrow as pa
 
-            rows = pa.table({name: rows[source] for name, source in sources.items()})
-        return panel_of_table(_frame(_in_order(rows, config.layout)), config)
+        sources = {**{name: name for name in config.feature_columns}, **config.columns}
+        rows = read_rows(request, config.table, config, columns=list(sources.values()))
+        rows = pa.table({name: rows[source] for name, source in sources.items()})
+        return _frame(_in_order(rows, config.layout))
 
     def table(self, name: str, request: DataRequest) -> pd.DataFrame:
         """The table of that name."""
@@ -127,7 +123,9 @@ class DeterministicMedallionReplay(LakePipeline):
     """Bars from a table of the silver or gold layer, pinned to one snapshot; nothing is ever written.
 
     The layer is a word of the table's namespace or name, such as `silver.bars` or `alphaswarm_gold_equities.daily`. A
-    table of the bronze layer is refused: it holds what sources sent, unchecked, and may be loaded anew.
+    table of the bronze layer is refused: it holds what sources sent, unchecked, and may be loaded anew. `namespace:
+    alphaswarm_silver_equities` beside `table: bars` is another way to write `table: alphaswarm_silver_equities.bars`,
+    and `layer`, silver or gold, may say which one it must be.
     """
 
     rl_alias = "medallion_replay"
@@ -141,6 +139,11 @@ class DeterministicMedallionReplay(LakePipeline):
             description="Fingerprint of all the table's bars, which they must have; null: it is not compared.",
         )
 
+        @model_validator(mode="before")
+        @classmethod
+        def _layer_and_namespace(cls, data: object) -> object:
+            return _one_table(data) if isinstance(data, Mapping) else data
+
         @model_validator(mode="after")
         def _refined_and_pinned(self) -> DeterministicMedallionReplay.Config:
             tables = {"table": self.table, "vix_table": self.vix_table, "fundamentals": self.fundamentals}
@@ -151,9 +154,9 @@ class DeterministicMedallionReplay(LakePipeline):
                 raise ValueError("a replay is pinned: give snapshot_id or as_of")
             return self
 
-    def load(self, request: DataRequest) -> MarketPanel:
-        """All bars of the snapshot; others than those of `fingerprint` are refused."""
-        panel = super().load(request)
+    def panel_of(self, bars: pd.DataFrame) -> MarketPanel:
+        """The panel of the snapshot; others than that of `fingerprint` are refused."""
+        panel = super().panel_of(bars)
         expected = self.config.fingerprint
         if expected is not None and panel.fingerprint != expected:
             raise DataError(
@@ -208,11 +211,31 @@ def _frame(rows: pa.Table) -> pd.DataFrame:
     return rows.to_pandas(date_as_object=False)
 
 
+def _one_table(data: Mapping[str, object]) -> dict[str, object]:
+    """The parameters with the table as one name: a namespace stands before it, and a layer must be that of the name."""
+    rest = dict(data)
+    namespace, layer, table = rest.pop("namespace", None), rest.pop("layer", None), rest.get("table")
+    if namespace is not None:
+        if not isinstance(table, str) or "." in table:
+            raise ValueError(f"namespace: {namespace!r} stands before the bare name of a table, and table is {table!r}")
+        rest["table"] = table = f"{namespace}.{table}"
+    if layer is not None:
+        if layer not in _REFINED:
+            raise ValueError(f"layer: {layer!r} is none that a replay reads: they are {' and '.join(_REFINED)}")
+        if isinstance(table, str) and layer not in _words(table):
+            raise ValueError(f"layer: the table {table!r} is not of the layer {layer}: its name lacks that word")
+    return rest
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[^a-z0-9]+", name.lower())
+
+
 def _refuse_unrefined(parameter: str, name: str) -> None:
-    words = re.split(r"[^a-z0-9]+", name.lower())
+    words = _words(name)
     if "bronze" in words:
         raise ValueError(f"{parameter}: {name!r} is of the bronze layer, which is raw and may be loaded anew")
-    if not {"silver", "gold"} & set(words):
+    if not {*_REFINED} & {*words}:
         raise ValueError(
             f"{parameter}: {name!r} says no layer: its namespace or name must have the word silver or gold"
         )

@@ -94,7 +94,7 @@ class PanelPipeline(DataPipeline):
 
         config, panel = self.config, self.load(request)
         if request.symbols:
-            panel = panel.select(_assets_of(request.symbols, panel.assets))
+            panel = panel.select(assets_of(request.symbols, panel.assets))
         table = self.load_fundamentals(request)
         if table is not None:
             panel = panel.with_features(fundamentals_of_table(table, config.fundamental_fields, panel))
@@ -121,7 +121,7 @@ class PanelPipeline(DataPipeline):
         return apply_scaler(panel, state)
 
 
-def _assets_of(symbols: Sequence[str], assets: Sequence[str]) -> list[str]:
+def assets_of(symbols: Sequence[str], assets: Sequence[str]) -> list[str]:
     """The assets that symbols mean: the one of that very name, else the one named by the ticker before the venue."""
     found = []
     for symbol in symbols:

@@ -6,10 +6,14 @@ import abc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.hashing import added_field
+from alphaswarm_rl.data_pipelines.column_mapping import check_pattern, long_of_wide, renamed
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
+from alphaswarm_rl.market.panel_columns import SPELLINGS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +32,20 @@ class TableConfig(PipelineConfig):
     layout: Literal["long", "wide"] = Field(
         "long", description="long: one row per bar and asset; wide: one row per moment, one column of closes per asset."
     )
+    columns: dict[str, str] | None = Field(
+        None,
+        min_length=1,
+        description="The columns that are read, by what they are: timestamp, asset, open, high, low, close, adj_close, "
+        "volume, dividends, splits, tradable, or a feature; in a wide table of closes timestamp or an asset, with "
+        "wide_columns the words in them. null: all, by name.",
+        json_schema_extra=added_field(since=2, born=None),
+    )
+    wide_columns: str | None = Field(
+        None,
+        description="How a wide table calls a column of an asset, such as '{asset}_{column}' or '{column} {asset}'; "
+        "null: it has closes alone, one column per asset.",
+        json_schema_extra=added_field(since=2, born=None),
+    )
     asset: str | None = Field(None, description="Name of the only asset, where no column names it.")
     feature_columns: list[str] = Field(default_factory=list, description="Columns to take as features as they are.")
     adjust: bool = Field(False, description="Scale prices by adjusted close over close.")
@@ -43,11 +61,48 @@ class TableConfig(PipelineConfig):
         default_factory=list, description="Columns of that table to take as features, as they were known at each bar."
     )
 
+    @field_validator("wide_columns")
+    @classmethod
+    def _tells_assets_from_columns(cls, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                check_pattern(value)
+        except DataError as error:
+            raise PydanticCustomError("pattern", "{text}", {"text": str(error).rstrip(".")}) from error
+        return value
+
     @model_validator(mode="after")
     def _wide_has_closes_alone(self) -> TableConfig:
-        if self.layout == "wide" and (self.asset is not None or self.feature_columns or self.adjust):
+        if self.wide_columns is not None:
+            if self.layout != "wide" or self.asset is not None:
+                raise ValueError(
+                    "wide_columns is for a wide table, whose columns name the assets: layout: wide, no asset"
+                )
+        elif self.layout == "wide" and (self.asset is not None or self.feature_columns or self.adjust):
             raise ValueError("a wide table holds closes alone: leave asset, feature_columns and adjust out")
         return self
+
+    @model_validator(mode="after")
+    def _columns_are_used(self) -> TableConfig:
+        if self.columns is not None and not self.holds_closes_alone:
+            unused = [name for name in self.columns if name not in SPELLINGS and name not in self.feature_columns]
+            if unused:
+                raise ValueError(
+                    f"columns: {', '.join(unused)}: neither a part of a bar ({', '.join(SPELLINGS)}) nor one of the "
+                    "feature_columns"
+                )
+        return self
+
+    @property
+    def holds_closes_alone(self) -> bool:
+        """Whether the table has one row per moment and one column of closes per asset."""
+        return self.layout == "wide" and self.wide_columns is None
+
+    @property
+    def text_columns(self) -> frozenset[str]:
+        """Columns that are read as text, beside those whose name says so: symbols and dates."""
+        named = self.columns or {}
+        return frozenset(named[meaning] for meaning in ("timestamp", "asset") if meaning in named)
 
     @model_validator(mode="after")
     def _fundamentals_are_used(self) -> TableConfig:
@@ -65,13 +120,31 @@ class TableConfig(PipelineConfig):
 class TablePipeline(PanelPipeline):
     """Bars from a table; the base of those that differ in where their tables are."""
 
+    #: 2: indicators count the splits that the table knows; short panels have the periods per year of the calendar.
+    rl_version = 2
+
     @abc.abstractmethod
     def table(self, name: str, request: DataRequest) -> pd.DataFrame:
         """The table that a parameter names."""
 
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars of the table."""
-        return panel_of_table(self.table(getattr(self.config, self.config.bars_field), request), self.config)
+        return self.panel_of(self.bars(request))
+
+    def panel_of(self, bars: pd.DataFrame) -> MarketPanel:
+        """The panel of the table that `bars` gives."""
+        return panel_of_table(bars, self.config)
+
+    def bars(self, request: DataRequest) -> pd.DataFrame:
+        """The table of bars, its columns named by what they mean; one row per bar and asset unless it has closes alone.
+
+        Only its form is settled: nothing in it is checked yet.
+        """
+        config = self.config
+        table, columns = self.table(getattr(config, config.bars_field), request), config.columns
+        if config.wide_columns is not None:
+            return long_of_wide(table, config.wide_columns, columns or {}, config.feature_columns)
+        return table if columns is None else renamed(table, columns, config.feature_columns)
 
     def load_vix(self, request: DataRequest) -> tuple[Array, Array]:
         """The series of the VIX."""
@@ -84,7 +157,7 @@ class TablePipeline(PanelPipeline):
 
 
 def panel_of_table(frame: pd.DataFrame, config: TableConfig) -> MarketPanel:
-    """The panel of a table."""
+    """The panel of a table whose columns are named by what they mean."""
     from alphaswarm_rl.market.panel import MarketPanel
 
     facts: PanelOptions = {
@@ -93,7 +166,7 @@ def panel_of_table(frame: pd.DataFrame, config: TableConfig) -> MarketPanel:
         "periods_per_year": config.periods_per_year,
         "feature_dtype": config.feature_dtype,
     }
-    if config.layout == "wide":
+    if config.holds_closes_alone:
         return MarketPanel.from_closes(frame, **facts)
     return MarketPanel.from_frame(
         frame, asset=config.asset, features=config.feature_columns, adjust=config.adjust, **facts

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from alphaswarm_rl.core.errors import DataError, require
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
-from alphaswarm_rl.data_pipelines.remote import RemoteConfig, closed_end, refuse_empty, symbols_to_fetch
+from alphaswarm_rl.data_pipelines.remote import (
+    RemoteConfig,
+    closed_end,
+    finrl_pipeline,
+    refuse_empty,
+    symbols_to_fetch,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from alphaswarm_rl.core.contracts import DataRequest
-    from alphaswarm_rl.core.types import Array
+    from alphaswarm_rl.core.types import Array, JsonMapping
     from alphaswarm_rl.market.panel import MarketPanel
 
 _COLUMNS = ["Open", "High", "Low", "Close", "Adj Close", "Volume", "Dividends"]
@@ -31,6 +37,9 @@ class YahooPipeline(PanelPipeline):
     """
 
     rl_alias = "yahoo"
+    #: 2: short panels have the periods per year of the calendar.
+    rl_version = 2
+    rl_short_names = ("DataProcessor",)
     rl_category = "services"
     rl_source = "yfinance"
 
@@ -43,6 +52,11 @@ class YahooPipeline(PanelPipeline):
         adjust: bool = Field(
             True, description="Whether prices contain dividends; if not they are in the panel. Splits are in both."
         )
+
+    @classmethod
+    def rl_expand(cls, name: str, kwargs: JsonMapping) -> tuple[str, dict[str, Any]]:
+        """FinRL's DataProcessor: bars of Yahoo Finance or Alpaca, as its `data_source` says."""
+        return finrl_pipeline(kwargs)
 
     def load(self, request: DataRequest) -> MarketPanel:
         """All bars since `since`, up to the window's end."""

@@ -16,10 +16,11 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from alphaswarm_rl.core.errors import LedgerError, require
+from alphaswarm_rl.core.errors import LedgerBusy, LedgerError, require
 from alphaswarm_rl.core.files import UnfitFile, refuse_irregular
 from alphaswarm_rl.db.failures import explained
 from alphaswarm_rl.db.mounts import network_file_system
+from alphaswarm_rl.db.read_only import content_state, is_only_readable, refuse_unread_log, uri
 from alphaswarm_rl.db.redaction import redact
 
 BUSY_SECONDS = 30
@@ -31,6 +32,8 @@ _BEGIN = "alphaswarm_begin"
 _PATIENCE = "alphaswarm_patience"
 #: Which file a connection was opened on, by device and inode.
 _FILE = "alphaswarm_file"
+#: What that file held then, where this process may only read it; see `read_only`.
+_ONLY_READ = "alphaswarm_only_read"
 _OPEN: WeakSet[Engine] = WeakSet()
 
 
@@ -129,7 +132,9 @@ def _sqlite_engine(url: URL) -> Engine:
     opened = threading.Event()
 
     @event.listens_for(engine, "do_connect")
-    def look_at_the_file(_dialect: object, record: ConnectionPoolEntry, *_arguments: object) -> None:
+    def look_at_the_file(
+        _dialect: object, record: ConnectionPoolEntry, arguments: list[object], options: dict[str, object]
+    ) -> None:
         # Before it is opened: one that is put in its place meanwhile is noticed at the next checkout.
         record.info[_FILE] = found = _identity(path)
         if found is None and opened.is_set():
@@ -139,13 +144,19 @@ def _sqlite_engine(url: URL) -> Engine:
         except UnfitFile as error:
             remedy = "Move it away, or name another file."
             raise LedgerError(f"the SQLite file {path}", str(error), remedy) from error
+        record.info[_ONLY_READ] = None
+        if is_only_readable(path):
+            record.info[_ONLY_READ] = content_state(path)
+            refuse_unread_log(path)
+            arguments[0], options["uri"] = uri(path), True
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
         # pysqlite opens transactions behind our back unless told not to; `begin` below does it.
         connection.isolation_level = None
         connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
-        _switch_to_wal(connection, path)
+        if record.info[_ONLY_READ] is None:
+            _switch_to_wal(connection, path)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         record.info[_FILE] = record.info[_FILE] or _identity(path)
@@ -159,10 +170,19 @@ def _sqlite_engine(url: URL) -> Engine:
             raise _gone(path)
         if found != record.info[_FILE]:
             raise DisconnectionError(f"{path} is another file now")
+        if record.info[_ONLY_READ] not in (None, content_state(path)):
+            raise DisconnectionError(f"{path} has changed, and this connection does not look for changes")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         options = connection.get_execution_options()
+        if options.get(_BEGIN) == "IMMEDIATE" and connection.info[_ONLY_READ] is not None:
+            # SQLite itself would begin a transaction that reads, and fail at its first change.
+            raise LedgerError(
+                f"the SQLite file {path}",
+                "this user may only read it",
+                "Make the file and its folder writable, or choose another home folder.",
+            )
         patience = options.get(_PATIENCE)
         if patience is not None:
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
@@ -171,6 +191,11 @@ def _sqlite_engine(url: URL) -> Engine:
         finally:
             if patience is not None:
                 connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+    @event.listens_for(engine, "commit")
+    def refuse_torn_reads(connection: Connection) -> None:
+        if connection.info[_ONLY_READ] not in (None, content_state(path)):
+            raise LedgerBusy(f"the SQLite file {path}", "somebody else wrote to it as it was read", "Try again.")
 
     return engine
 

@@ -60,6 +60,10 @@ class AnyTrading(EnvComponent):
                     )
             return self
 
+    def flat_observations(self) -> bool:
+        """It shows one row of numbers."""
+        return True
+
     def build(self, request: EnvRequest) -> VectorEnv[Any, Any, Any]:
         """The batched environment."""
         from alphaswarm_rl.envs.batched_anytrading import BatchedAnyTrading, forex_account, stocks_account

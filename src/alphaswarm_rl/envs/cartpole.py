@@ -27,6 +27,10 @@ class CartPole(EnvComponent):
 
         max_episode_steps: int = Field(500, ge=1, description="Steps after which an episode is truncated.")
 
+    def flat_observations(self) -> bool:
+        """It shows one row of numbers."""
+        return True
+
     def build(self, request: EnvRequest) -> VectorEnv[Any, Any, Any]:
         """The batched environment."""
         from alphaswarm_rl.envs.batched_cartpole import BatchedCartPole

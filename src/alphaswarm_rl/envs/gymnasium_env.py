@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from alphaswarm_rl.core.contracts import EnvRequest, Window
-    from alphaswarm_rl.core.types import JsonObject
+    from alphaswarm_rl.core.types import JsonMapping, JsonObject
     from alphaswarm_rl.envs.anytrading import Bars
 
 #: Names of gym-anytrading's environments, the ones with dates.
@@ -73,9 +73,31 @@ class GymnasiumEnv(EnvComponent):
                     )
             return value
 
+    @classmethod
+    def rl_expand(cls, name: str, kwargs: JsonMapping) -> tuple[str, dict[str, Any]]:
+        """An id in place of the alias: its parameters are those that `gymnasium.make` takes beside it."""
+        own = dict(kwargs)
+        beside = {key: own.pop(key) for key in ("max_episode_steps",) if key in own}
+        return cls.rl_alias, {"id": name, **beside, **({"kwargs": own} if own else {})}
+
     def slots(self) -> frozenset[str]:
         """A window for the ids with dates, nothing for all others."""
         return frozenset({slots.WINDOW}) if self._has_dates else frozenset()
+
+    def flat_observations(self) -> bool:
+        """Whether the environment of that id shows one row of numbers; it is made to find out."""
+        if self._has_dates:
+            return True
+        from alphaswarm_rl.envs.gym_ids import make_all, resolve
+
+        config = self.config
+        spec = resolve(config.id).spec
+        (env,) = make_all(
+            spec, num_envs=1, kwargs=config.kwargs, max_episode_steps=config.max_episode_steps, render=False
+        )
+        shape = env.observation_space.shape
+        env.close()  # type: ignore[no-untyped-call]
+        return shape is not None and len(shape) == 1
 
     def notices(self) -> tuple[str, ...]:
         """Which id is used where it is not the one that was asked for."""

@@ -21,6 +21,8 @@ class StockTrading(TradingComponent):
     """Orders for up to `hmax` shares of every stock at once, as in FinRL: sells first, then the largest buys."""
 
     rl_alias = "stock_trading"
+    #: 2: `compat: finrl` gates no first decision, as FinRL does not.
+    rl_version = 2
     rl_short_names = ("FinRLStockTradingEnv", "StockTradingEnv")
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {"action": ("hmax",), "reward": ("reward_scaling",)}
 
@@ -36,7 +38,7 @@ class StockTrading(TradingComponent):
         compat: Literal["finrl"] | None = Field(
             None,
             description="finrl: FinRL's arithmetic and observation (fills at the close that was seen, 0.1 % commission "
-            "and no spread, raw numbers), which makes the run optimistic.",
+            "and no spread, raw numbers, no gate at an episode's first decision), which makes the run optimistic.",
         )
 
         @model_validator(mode="before")
@@ -50,6 +52,10 @@ class StockTrading(TradingComponent):
             costs = data.get("costs") or {}
             merged = {**_FINRL["costs"], **costs} if isinstance(costs, dict) else costs
             return {**_FINRL, **data, "costs": merged}
+
+    def gates_first_bar(self) -> bool:
+        """FinRL knows no turbulence before the first step of an episode."""
+        return bool(self.config.compat != "finrl")
 
     def defaults(self) -> JsonObject:
         """Cash, prices, holdings and indicators; shares; money earned."""

@@ -93,6 +93,10 @@ class TradingComponent(EnvComponent):
     parameters_of: ClassVar[dict[str, tuple[str, ...]]] = {}
     Config: type[TradingConfig] = TradingConfig  # type: ignore[assignment]
 
+    def flat_observations(self) -> bool:
+        """It shows one row of numbers."""
+        return True
+
     @abc.abstractmethod
     def defaults(self) -> JsonObject:
         """References to its own `action`, `observation`, `reward` and `terminations`."""
@@ -112,6 +116,10 @@ class TradingComponent(EnvComponent):
         from alphaswarm_rl.envs.trading_env import TradingEnv
 
         return TradingEnv(request, self.plan(request))
+
+    def gates_first_bar(self) -> bool:
+        """Whether its turbulence gate, where it has one, acts at an episode's first decision too."""
+        return True
 
     def part(self, slot: str, parts: JsonMapping) -> Any:
         """What fills a slot: what was handed in, or its own."""

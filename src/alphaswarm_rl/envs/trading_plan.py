@@ -49,6 +49,7 @@ class TradingPlan:
         initial_cash: What an episode starts with.
         episode_bars: Steps of an episode that starts at a random bar; None: all bars, from the first.
         turbulence_threshold: Turbulence from which on everything is sold and nothing bought; None: no gate.
+        gates_first_bar: Whether that gate acts at an episode's first decision too.
     """
 
     panel: MarketPanel
@@ -63,6 +64,7 @@ class TradingPlan:
     initial_cash: float
     episode_bars: int | None
     turbulence_threshold: float | None = None
+    gates_first_bar: bool = True
 
     def __post_init__(self) -> None:
         for part in self.parts():
@@ -214,6 +216,7 @@ def plan_of(component: TradingComponent, request: EnvRequest) -> TradingPlan:
         initial_cash=config.initial_cash,
         episode_bars=config.episode_bars if request.phase == "train" else None,
         turbulence_threshold=getattr(config, "turbulence_threshold", None),
+        gates_first_bar=component.gates_first_bar(),
     )
 
 
@@ -269,7 +272,10 @@ class TradingParts:
     """
 
     def __init__(self, plan: TradingPlan, market: Market, n: int) -> None:
-        self.decider = Decider(plan.action, plan.stages, market, n, turbulence_threshold=plan.turbulence_threshold)
+        threshold, first = plan.turbulence_threshold, plan.gates_first_bar
+        self.decider = Decider(
+            plan.action, plan.stages, market, n, turbulence_threshold=threshold, gates_first_bar=first
+        )
         self.observer = Observer(plan.builders, market, n)
         self.terms = tuple(Part(named.term, market, n) for named in plan.terms)
         self.terminations = tuple(Part(termination, market, n) for termination in plan.terminations)

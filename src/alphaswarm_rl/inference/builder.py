@@ -35,6 +35,8 @@ from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.inference.market_data import MarketData
 from alphaswarm_rl.inference.policy_plan import PolicyPlan, make_plan, refuse_hindsight
+from alphaswarm_rl.inference.universe import Universe
+from alphaswarm_rl.inference.windows import data_digest, earlier_windows, training_windows
 from alphaswarm_rl.ledger import RunRow
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, refuse_unused_parts
@@ -119,7 +121,12 @@ class Builder:
             symbols=tuple(self.spec.universe.symbols),
             lake=lake,
         )
-        return MarketData(source, request, self.spec.training.window)
+        return MarketData(source, request, self.spec.training.window, self._universe())
+
+    def _universe(self) -> Universe | None:
+        model, start = self.spec.universe.model, self.spec.training.start
+        # Without a start the spec was refused.
+        return None if model is None or start is None else Universe(model.build(), start)
 
     def trains_on_device(self, *, recorded: bool) -> bool:
         """Whether the training environment is in torch where the agent is: nobody on this side looks at its steps.
@@ -222,23 +229,31 @@ class Builder:
             episodes: How many episodes are played.
             deterministic: Whether the policy acts without drawing.
         """
-        plan = getattr(env.unwrapped, "plan", None)
         if self.data is None:
             data = self.env.data_fingerprint(window)
         else:
             data = self.data.traded_fingerprint(window, self._first_bar(env, window))
-        costs: JsonObject = {}
+        costs = self.trading_costs(env, has_data=data is not None)
+        start, end = self.dates_played(env, window)
+        return Judgement(data, start, end, episodes, deterministic, costs)
+
+    def trading_costs(self, env: AnyVectorEnv, *, has_data: bool = True) -> JsonObject:
+        """What trading in that environment costs, how orders fill, and what it begins with.
+
+        Args:
+            env: The environment.
+            has_data: Whether one that is no trading environment of ours has bars of its own.
+        """
+        plan = getattr(env.unwrapped, "plan", None)
         if isinstance(plan, TradingPlan):
-            costs = {
+            return {
                 **asdict(plan.costs),
                 "fill": plan.fill.name,
                 "initial_cash": plan.initial_cash,
                 "margin": asdict(plan.margin),
             }
-        elif data is not None:  # an environment with bars of its own has its costs among its parameters
-            costs = {self.env.rl_alias: plain_fields(self.env.config)}
-        start, end = self.dates_played(env, window)
-        return Judgement(data, start, end, episodes, deterministic, costs)
+        # An environment with bars of its own has its costs among its parameters.
+        return {self.env.rl_alias: plain_fields(self.env.config)} if has_data else {}
 
     def has_other_bars(self, trained: RunRow, window: Window) -> bool:
         """Whether the bars of a training window are not those that the run saw; not asked of bars that seeds make.
@@ -260,15 +275,33 @@ class Builder:
             window: The dates of the evaluation.
             training: How the policy was trained; None: as the spec says.
         """
-        return self._overlaps(window, [seen for each in self._trainings(training) for seen in training_windows(each)])
+        trainings = self._trainings(training)
+        own = self._overlaps(window, [seen for each in trainings for seen in training_windows(each)])
+        return self._or_earlier(own, window, trainings)
 
     def in_training(self, window: Window, training: TrainingSpec | None = None) -> bool | None:
         """Whether an evaluation on those dates sees what the policy was trained on; None where nobody can know."""
-        return self._overlaps(window, [each.window for each in self._trainings(training)])
+        trainings = self._trainings(training)
+        return self._or_earlier(self._overlaps(window, [each.window for each in trainings]), window, trainings)
+
+    def _or_earlier(self, own: bool | None, window: Window, trainings: Sequence[TrainingSpec]) -> bool | None:
+        """The same with what the weights saw that these trainings began with.
+
+        Dates of other data are no proof: where they overlap, nobody can know what of it is the same.
+        """
+        seen = [each for training in trainings for each in earlier_windows(training)]
+        ours = data_digest(self.spec)
+        same = self._overlaps(window, [Window(each.start, each.end) for each in seen if each.data == ours])
+        if own or same:
+            return True
+        others = any(Window(each.start, each.end).overlaps(window) for each in seen if each.data != ours)
+        return None if others or own is None or same is None else False
 
     def trained_windows(self) -> list[Window]:
-        """The dates that the spec's policy is trained on; none where it learns nothing."""
-        return [each.window for each in self._trainings(None)]
+        """The dates of this data that the policy is trained on, earlier trainings too; none where it learns nothing."""
+        trainings, ours = self._trainings(None), data_digest(self.spec)
+        earlier = [seen for each in trainings for seen in earlier_windows(each) if seen.data == ours]
+        return [*(each.window for each in trainings), *(Window(seen.start, seen.end) for seen in earlier)]
 
     def judged_window(self, window: Window, seen: Iterable[Window]) -> Window | None:
         """The dates of a validation window that policies are judged on: what none of them was trained on.
@@ -311,7 +344,13 @@ class Builder:
             if self.data is None
             else [note for name, window in (windows or {}).items() for note in self.data.notices(name, window)]
         )
-        return [*self.env.notices(), *left_out, *of_data, *self._frozen_notices()]
+        choice = None if self.data is None else self.data.choice
+        of_prices = () if choice is None else choice.price_notices()
+        return [*self.env.notices(), *left_out, *of_prices, *of_data, *self._frozen_notices()]
+
+    def doubts(self, windows: Iterable[Window]) -> list[str]:
+        """What looks wrong in the bars that these windows show, counted; nothing where there are no bars."""
+        return [] if self.data is None else self.data.doubts(windows)
 
     def _frozen_notices(self) -> list[str]:
         others = [
@@ -413,13 +452,6 @@ def lake_of(settings: Settings) -> Callable[[], TableReader]:
         return LakeReader(settings)
 
     return reader
-
-
-def training_windows(training: TrainingSpec) -> tuple[Window, ...]:
-    """What training and validation see; a best model without a window of its own is sought everywhere."""
-    if training.validation_window or training.eval_during_training:
-        return (training.window, training.validation_window)
-    return (training.window,)
 
 
 def preprocessing_state(env: AnyVectorEnv) -> State | None:

@@ -8,16 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.contracts import FrozenRef
-from alphaswarm_rl.core.errors import CheckpointError, OptionError, RunError, SpecError
+from alphaswarm_rl.core.errors import CheckpointError, SpecError
 from alphaswarm_rl.core.refs import walk_refs
-from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
+from alphaswarm_rl.inference.checkpoints import LoadedCheckpoint
 from alphaswarm_rl.inference.policy import LoadedPolicy
 from alphaswarm_rl.inference.policy_stream import PolicyStream
-from alphaswarm_rl.inference.registered_models import load_model, model_by_id
-from alphaswarm_rl.inference.selection import Selection
+from alphaswarm_rl.inference.registered_models import load_model
+from alphaswarm_rl.inference.trained_checkpoints import checkpoint_of_model, checkpoint_of_run
 from alphaswarm_rl.ledger import Ledger
-from alphaswarm_rl.ledger.runs import ENDED
-from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.policies.frozen import FrozenPolicy
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -96,28 +94,11 @@ class FrozenPolicies:
 
     def _find_run(self, run_id: str, checkpoint: str | int) -> FoundPolicy:
         with Ledger.open(self._settings) as ledger:
-            run = ledger.run(run_id)
-            if run.status not in ENDED and checkpoint == "last":
-                raise RunError(
-                    f"run {run.id}",
-                    f"it is {run.status}, and its last checkpoint will be another one",
-                    "Wait for its end, or name a step.",
-                )
-            payload = ledger.version(run.version_id).payload
-            spec = RLExperimentSpec.from_data(payload, source=f"stored version {run.version_id}", stored=True)
-            selection = Selection(ledger, CheckpointStore(self._settings.models_path), spec)
-            choice = None if checkpoint == "last" else checkpoint
-            loaded = selection.load(run, choice, verb="a frozen policy")
-        if loaded is None:
-            raise RunError(f"run {run.id}", "it has no checkpoint", "Name a run that trained.")
+            run, loaded = checkpoint_of_run(ledger, self._settings, run_id, checkpoint, purpose="a frozen policy")
         load = partial(LoadedPolicy, loaded, self._settings, frames=self._frames)
         return FoundPolicy(f"run {run.id}", loaded, loaded.trained_spec, load)
 
     def _find_model(self, model_id: int) -> FoundPolicy:
-        if not self._settings.registry.enable:
-            raise OptionError("the model registry", "it is switched off", "Leave registry.enable as it is: true.")
-        with ModelRegistry.open(self._settings, make=False) as registry:
-            row = model_by_id(registry, model_id, unvalidated=True)
-        loaded = load_checkpoint(row.path, expected_sha256=row.sha256)
+        row, loaded = checkpoint_of_model(self._settings, model_id)
         load = partial(load_model, row, self._settings, frames=self._frames)
         return FoundPolicy(f"model {row.id}", loaded, loaded.trained_spec, load)

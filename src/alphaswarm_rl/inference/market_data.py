@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from alphaswarm_rl.arrays.moments import moment, shown
 from alphaswarm_rl.core.contracts import DataRequest, State
 from alphaswarm_rl.core.kinds import DataPipeline
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.universe import Choice, Universe
+from alphaswarm_rl.market.bar_findings import Bars, check_bars_of
+from alphaswarm_rl.market.findings import counted_notices
 from alphaswarm_rl.market.panel import FEWEST_BARS, MarketPanel
 
 #: How many assets a notice names.
@@ -27,11 +31,15 @@ class MarketData:
         pipeline: Where the bars come from.
         request: What is asked of it, apart from the window.
         training: The window that scalers learn from.
+        universe: What chooses the assets among those of the request; None: they are all taken.
     """
 
-    def __init__(self, pipeline: DataPipeline, request: DataRequest, training: Window) -> None:
+    def __init__(
+        self, pipeline: DataPipeline, request: DataRequest, training: Window, universe: Universe | None = None
+    ) -> None:
         self.pipeline = pipeline
-        self.request = request
+        self.candidates = request
+        self.universe = universe
         self._training = training
         self._bars: MarketPanel | None = None
         self._end: str | None = None
@@ -39,6 +47,16 @@ class MarketData:
         self._seen: dict[Window, MarketPanel] = {}
         self._traded: dict[tuple[Window, int], str] = {}
         self._fitted: State | None = None
+
+    @cached_property
+    def choice(self) -> Choice | None:
+        """The assets that were chosen, which looks at the data; None where nothing chooses."""
+        return None if self.universe is None else self.universe.choose(self.pipeline, self.candidates)
+
+    @cached_property
+    def request(self) -> DataRequest:
+        """What is asked of the pipeline, apart from the window: the chosen assets where something chooses."""
+        return self.candidates if self.choice is None else replace(self.candidates, symbols=self.choice.symbols)
 
     def load(self, windows: Iterable[Window]) -> MarketPanel:
         """All bars up to the last end of these windows, as they come from the pipeline."""
@@ -124,7 +142,15 @@ class MarketData:
         if len(ended):
             dated = [f"{cut.assets[index]} ({shown(cut.timestamps[cut.last_bar[index]])})" for index in ended]
             found.append(f"assets that end in the {name} window, and are closed then: {_named(dated)}")
-        return found
+        return found if self.choice is None else [*found, *self.choice.notices(name, window)]
+
+    def doubts(self, windows: Iterable[Window]) -> list[str]:
+        """What looks wrong in the bars that these windows show, their warm-up included, as counted notices."""
+        windows = tuple(windows)
+        panel = self.load(windows)
+        first = min((_range(panel, window)[0] for window in windows), default=0) - self.request.warmup_bars
+        bars = Bars.of_panel(panel).since(max(0, first))
+        return counted_notices(check_bars_of(bars).findings) if len(bars.timestamps) >= FEWEST_BARS else []
 
     def overlaps(self, window: Window, others: Iterable[Window]) -> bool:
         """Whether any bar that may be traded in the window is one of the others'; warm-up bars do not count."""

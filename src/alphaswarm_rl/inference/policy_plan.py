@@ -87,6 +87,7 @@ class ActionPlan(_Plan):
     stages: tuple[JsonObject, ...] = Field(description="References to the portfolio stages.")
     trade: JsonObject | None = Field(description="How its numbers are traded: the fields of `core.contracts.Trade`.")
     turbulence_threshold: float | None = Field(description="Turbulence from which on everything is sold.")
+    gates_first_bar: bool = Field(True, description="Whether that holds for an episode's first decision too.")
 
 
 class MarketPlan(_Plan):
@@ -132,8 +133,9 @@ class PolicyPlan(_Plan):
         self.traded_market()
         assert self.action.component is not None
         stages = [_build(ref, "portfolio_stage") for ref in self.action.stages]
-        threshold = self.action.turbulence_threshold
-        return Decider(_build(self.action.component, "action"), stages, market, n, turbulence_threshold=threshold)
+        action = _build(self.action.component, "action")
+        threshold, first = self.action.turbulence_threshold, self.action.gates_first_bar
+        return Decider(action, stages, market, n, turbulence_threshold=threshold, gates_first_bar=first)
 
     def traded_market(self) -> MarketPlan:
         """The market that was traded; an error where there is none."""
@@ -212,6 +214,7 @@ def make_plan(
             stages=() if trading is None else tuple(map(_reference, trading.stages)),
             trade=None if trading is None else dataclasses.asdict(trading.action.trade(trading.panel)),
             turbulence_threshold=None if trading is None else trading.turbulence_threshold,
+            gates_first_bar=trading is None or trading.gates_first_bar,
         ),
         market=None
         if trading is None
@@ -254,6 +257,8 @@ def scope_of(spec: RLExperimentSpec, env: AnyVectorEnv) -> Scope:
     """
     canonical = spec.canonical()
     parts = {name: canonical[name] for name in _REWARD_PARTS}
+    if spec.universe.model is not None:
+        parts["universe"] = {"model": canonical["universe"]["model"], "known_at": spec.training.start}
     signature = sha256_text("alphaswarm-rl/env/1\n" + canonical_json({**parts, "symbols": list(spec.universe.symbols)}))
     return Scope(
         env_id=env_id_of(spec),

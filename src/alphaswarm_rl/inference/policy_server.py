@@ -148,7 +148,7 @@ class PolicyServer:
         *,
         model_id: int | None = None,
         alias: str | None = None,
-        scope: Scope | None = None,
+        scope: Scope | str | None = None,
         env_id: str | None = None,
         watch: bool = False,
         poll_seconds: float = 0.5,
@@ -162,7 +162,8 @@ class PolicyServer:
             settings: Where the registry is, and on what device the policy runs.
             model_id: The model; None: the alias's, or the best.
             alias: The alias, such as champion.
-            scope: What the models are of; None where only one scope has validated models.
+            scope: What the models are of, or what names it as in `rl infer --scope`; None where only one scope has
+                validated models.
             env_id: The environment that they are of, where that is enough to say the scope.
             watch: Whether it changes to a better model, or to what the alias then means.
             poll_seconds: Seconds between two looks at the registry, and two questions to the kill switch; of those
@@ -182,6 +183,7 @@ class PolicyServer:
         with ExitStack() as undo:
             brake = _open_brake(settings, undo, poll_seconds)
             registry = undo.enter_context(ModelRegistry.open(settings, make=False))
+            scope = registry.scope(scope) if isinstance(scope, str) else scope
             if model_id is not None:
                 rows = [model_by_id(registry, model_id, unvalidated=unvalidated, scope=scope)]
             elif alias is not None:

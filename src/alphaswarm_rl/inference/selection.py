@@ -19,11 +19,11 @@ from alphaswarm_rl.inference.checkpoints import (
     unfit,
 )
 from alphaswarm_rl.ledger import Ledger, RunRow
-from alphaswarm_rl.ledger.runs import PRUNED, RESUMABLE
+from alphaswarm_rl.ledger.runs import ENDED, PRUNED, RESUMABLE
 from alphaswarm_rl.spec import RLExperimentSpec
 
 #: What a stored run is used for.
-Verb = Literal["resume", "evaluate", "replay"]
+Verb = Literal["resume", "continue", "evaluate", "replay"]
 
 #: The parts of a spec that a policy depends on.
 _POLICY_FIELDS = ("env", "obs", *(slot.name for slot in PARTS if not slot.judges), "agent")
@@ -51,7 +51,7 @@ class Selection:
             choice: `best`, a step, or a folder; None is the run's last.
             verb: What it is used for.
         """
-        if isinstance(choice, str) and choice != "best" and not choice.isdigit():
+        if isinstance(choice, str) and names_folder(choice):
             try:
                 path = checked_path(choice)
             except ValueError as error:
@@ -108,6 +108,11 @@ class Selection:
         while run.target != "train" and run.parent_run_id is not None:
             run = self.ledger.run(run.parent_run_id)
         return run
+
+
+def names_folder(choice: str | int | None) -> bool:
+    """Whether the choice of a checkpoint is a folder rather than the last, the best or a step of a run."""
+    return isinstance(choice, str) and choice != "best" and not choice.isdigit()
 
 
 def recorded_sha256(ledger: Ledger, run: RunRow, path: Path) -> str:
@@ -172,11 +177,13 @@ def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
 
     Args:
         ledger: Where runs are looked up.
-        verb: resume takes a stopped training run that has a checkpoint; the others a run with a checkpoint, or one of
-            an agent that needs none.
+        verb: resume takes a stopped training run that has a checkpoint, continue any training run that has ended and
+            has one; the others a run with a checkpoint, or one of an agent that needs none.
     """
     if verb == "resume":
         usable, none = _can_go_on, "no training run has stopped with a checkpoint"
+    elif verb == "continue":
+        usable, none = _can_be_continued, "no training run that has ended has a checkpoint"
     else:
         usable, none = partial(_can_be_judged, ledger), "no run has a checkpoint or an agent that needs none"
     found = next((run for run in ledger.runs(limit=None) if usable(run)), None)
@@ -185,10 +192,26 @@ def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
     return found
 
 
+def newest_trained(ledger: Ledger, spec: RLExperimentSpec) -> RunRow:
+    """The newest run that trained this very version to its end, and whose checkpoint is there."""
+    for run in ledger.runs(status="completed", target="train", limit=None):
+        if run.spec_hash == spec.spec_hash and run.checkpoint is not None and Path(run.checkpoint).is_dir():
+            return run
+    raise RunError(
+        f"spec {spec.name!r}",
+        f"no training run of this version ({spec.spec_hash[:12]}) is completed and has its checkpoint",
+        "Train it first: RLRuntime(spec).train(). Or name a run: replay(window, run=RUN).",
+    )
+
+
 def _can_go_on(run: RunRow) -> bool:
     # A trial that its study gave up is not what anybody means to go on with; by its id it can be.
     pruned = run.halt_reason is not None and run.halt_reason.startswith(PRUNED)
     return run.target == "train" and run.status in RESUMABLE and run.checkpoint is not None and not pruned
+
+
+def _can_be_continued(run: RunRow) -> bool:
+    return run.target == "train" and run.status in ENDED and run.checkpoint is not None and run.removed_at is None
 
 
 def _can_be_judged(ledger: Ledger, run: RunRow) -> bool:

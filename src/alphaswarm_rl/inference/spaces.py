@@ -122,6 +122,18 @@ def _integers(data: object) -> type[np.integer]:
     return kind
 
 
+def same_numbers(first: AnySpace, second: AnySpace) -> bool:
+    """Whether networks for one space fit the other: bounds of numbers may differ, counts and choices may not."""
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, spaces.Dict) and isinstance(second, spaces.Dict):
+        return first.keys() == second.keys() and all(same_numbers(first[key], second[key]) for key in first)
+    if isinstance(first, spaces.Tuple) and isinstance(second, spaces.Tuple):
+        pairs = zip(first.spaces, second.spaces, strict=False)
+        return len(first.spaces) == len(second.spaces) and all(same_numbers(*pair) for pair in pairs)
+    return first.shape == second.shape if isinstance(first, spaces.Box) else bool(first == second)
+
+
 def space_signature(space: AnySpace) -> str:
     """A space as text: equal spaces have equal texts, and different ones have different texts."""
     if isinstance(space, spaces.Dict):

@@ -30,7 +30,7 @@ from alphaswarm_rl.lake.ledger_views import create_ledger_views
 from alphaswarm_rl.lake.read_only_files import SCHEME, ReadOnlyFiles
 from alphaswarm_rl.lake.statements import VIEWS, refuse_writing
 from alphaswarm_rl.lake.tables import KINDS, Kind
-from alphaswarm_rl.lake.views import create_run_views, create_views, quoted, register_run_views, text
+from alphaswarm_rl.lake.views import create_run_views, create_views, has_table, quoted, register_run_views, text
 
 if TYPE_CHECKING:
     from alphaswarm_rl.ledger import RunRow
@@ -120,6 +120,13 @@ def query(settings: Settings, statement: str, limit: int, run_ids: Callable[[lis
             return _fetch(connection, statement, limit)
         except duckdb.Error as error:
             raise _explained(error, settings, files) from error
+
+
+def kinds_without_table(settings: Settings, statement: str) -> list[Kind]:
+    """The kinds of steps that a statement asks for and that nothing has recorded: there is no table of them yet."""
+    asked = [kind for kind in KINDS if re.search(rf"\b(rl|alphaswarm_silver_rl)_{kind}(?![a-z])", statement, re.I)]
+    with Lake(settings) as lake:
+        return [kind for kind in asked if not has_table(lake, kind)]
 
 
 def steps_of_run(
@@ -219,7 +226,7 @@ def _explained(error: duckdb.Error, settings: Settings, files: ReadOnlyFiles) ->
     """Whether the statement is wrong or a file of the tables."""
     if files.problem is not None:
         return LakeError("the recorded steps", str(files.problem), _DAMAGED)
-    reason = _first_line(error).rstrip(". ")
+    reason = _first_line(error).rstrip(". ") + _suggestion(error)
     if isinstance(error, duckdb.IOException):
         warehouse = Lake(settings).warehouse.removeprefix("file://")
         if "No files found" not in reason or warehouse in reason:  # otherwise the statement names a file itself
@@ -276,3 +283,9 @@ def _plain(value: object) -> object:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+def _suggestion(error: Exception) -> str:
+    """The names that DuckDB proposes, from the lines below its first."""
+    lines = str(error).splitlines()[1:]
+    return "".join(f" {line}" for line in lines if line.startswith(("Candidate bindings: ", "Did you mean ")))

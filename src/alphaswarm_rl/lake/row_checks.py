@@ -67,17 +67,18 @@ class Flaw:
     text: str
 
 
-def flaws(connection: duckdb.DuckDBPyConnection, *, every_episode: bool) -> list[Flaw]:
+def flaws(connection: duckdb.DuckDBPyConnection, *, every_episode: bool, continues: bool = False) -> list[Flaw]:
     """What is wrong with the rows of a run.
 
     Args:
         connection: Has one view per kind, with the run's rows.
         every_episode: Whether all training episodes were recorded.
+        continues: Whether the training went on from another run's: in the middle of episodes that are not the first.
     """
     found = [*_duplicates(connection, "trajectories")]
-    found += _gaps(connection, doubled=bool(found))
+    found += _gaps(connection, doubled=bool(found), continues=continues)
     if every_episode:
-        found += _missing_episodes(connection)
+        found += _missing_episodes(connection, continues=continues)
     expected = _sums(connection, "trajectories")
     steps = {phase: sums for (phase, _), sums in expected.items()}
     for kind in ("equity_curves", "action_logs", "reward_decomposition", "positions"):
@@ -128,23 +129,28 @@ def _duplicates(connection: duckdb.DuckDBPyConnection, kind: Kind) -> Iterator[F
         yield Flaw(kind, phase, "duplicates", f"{_many(count, 'row')} more than once, the first {_at(example)}")
 
 
-def _gaps(connection: duckdb.DuckDBPyConnection, *, doubled: bool) -> Iterator[Flaw]:
+def _gaps(connection: duckdb.DuckDBPyConnection, *, doubled: bool, continues: bool) -> Iterator[Flaw]:
     rows = f"(SELECT DISTINCT {_KEY} FROM trajectories)" if doubled else "trajectories"
+    # The first episode of each environment may have begun in the run before.
+    begun = "phase = 'train' AND episode = first_episode" if continues else "false"
     query = f"""
         SELECT phase, count(*), min((env_idx, episode)) FROM (
-            SELECT phase, env_idx, episode FROM {rows} GROUP BY ALL HAVING min(step) <> 0 OR max(step) + 1 <> count(*)
-        ) GROUP BY phase ORDER BY phase
+            SELECT phase, env_idx, episode, min(step) AS first, max(step) + 1 AS stop, count(*) AS steps,
+                min(episode) OVER (PARTITION BY phase, env_idx) AS first_episode
+            FROM {rows} GROUP BY phase, env_idx, episode
+        ) WHERE stop - first <> steps OR (first <> 0 AND NOT ({begun})) GROUP BY phase ORDER BY phase
     """
     for phase, count, example in connection.execute(query).fetchall():
         text = f"steps are missing in {_many(count, 'episode')}, the first {_at(example)}"
         yield Flaw("trajectories", phase, "gaps", text)
 
 
-def _missing_episodes(connection: duckdb.DuckDBPyConnection) -> Iterator[Flaw]:
-    query = """
-        SELECT env_idx, max(episode) + 1 - count(*) FROM (
+def _missing_episodes(connection: duckdb.DuckDBPyConnection, *, continues: bool) -> Iterator[Flaw]:
+    first = "min(episode)" if continues else "0"
+    query = f"""
+        SELECT env_idx, max(episode) + 1 - {first} - count(*) FROM (
             SELECT DISTINCT env_idx, episode FROM trajectories WHERE phase = 'train'
-        ) GROUP BY env_idx HAVING min(episode) <> 0 OR max(episode) + 1 <> count(*) ORDER BY env_idx
+        ) GROUP BY env_idx HAVING min(episode) <> {first} OR max(episode) + 1 - {first} <> count(*) ORDER BY env_idx
     """
     found = connection.execute(query).fetchall()
     if found:

@@ -237,7 +237,7 @@ def _rows(lake: Lake, run: _Run, files: dict[Kind, list[_File]]) -> list[Finding
         try:
             for kind in KINDS:
                 _view(connection, kind, files[kind])
-            found = flaws(connection, every_episode=every_episode)
+            found = flaws(connection, every_episode=every_episode, continues="continues" in run.row.arguments)
         except duckdb.Error as error:
             why = str(error).partition("\n")[0]
             room = f"Give it more memory, or room in {Path(folder).parent}: TMPDIR names another folder."

@@ -147,6 +147,16 @@ def has_rows(lake: Lake, kind: Kind, run_id: str) -> bool:
     return bool(_planned(lake, kind, run_id))
 
 
+def has_table(lake: Lake, kind: Kind) -> bool:
+    """Whether there is a table of that kind, or files that have no catalogue."""
+    identifier = lake.identifier(kind)
+    if lake.exists:
+        with explained(f"the table {identifier}", "See what is there with: rl lake verify."):
+            if lake.find(identifier) is not None:
+                return True
+    return bool(plain_files(lake.settings, kind))
+
+
 def quoted(name: str) -> str:
     """A name as SQL has it."""
     return '"' + name.replace('"', '""') + '"'

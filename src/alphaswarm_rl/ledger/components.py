@@ -34,12 +34,15 @@ class ComponentTables(Database):
             known = {(row.rl_kind, row.alias): row.id for row in connection.execute(select(*key, components.c.id))}
             stale = [known[name] for name in known.keys() - current.keys()]
             connection.execute(delete(components).where(components.c.id.in_(stale)))
+            added = []
             for name, row in current.items():
                 values = {**row, "fingerprint": fingerprint, "updated_at": now}
                 if name in known:
                     connection.execute(update(components).where(components.c.id == known[name]).values(values))
                 else:
-                    connection.execute(components.insert().values(id=new_id(), created_at=now, **values))
+                    added.append({"id": new_id(), "created_at": now, **values})
+            if added:
+                connection.execute(components.insert(), added)
         return True
 
     def components(self, kind: str | None = None) -> list[ComponentRow]:

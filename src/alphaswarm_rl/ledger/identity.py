@@ -31,7 +31,8 @@ from alphaswarm_rl.core.control_characters import refuse_control_characters, ref
 from alphaswarm_rl.core.errors import LedgerError
 from alphaswarm_rl.core.files import read_regular, replace_synced
 from alphaswarm_rl.core.json import load_json
-from alphaswarm_rl.db.engine import read
+from alphaswarm_rl.db.engine import read, sqlite_file
+from alphaswarm_rl.db.read_only import is_only_readable
 from alphaswarm_rl.db.redaction import redact
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import tables
@@ -136,6 +137,9 @@ def recognise(engine: Engine, settings: Settings) -> None:
         raise LedgerError(_name(settings), "its rebuild was cut short, or goes on", "Finish it: rl db rebuild.")
     if not used and not (adopted is not None and adopted.empty):
         _refuse_emptied(engine, settings, adopted)
+    file = sqlite_file(engine)
+    if file is not None and is_only_readable(file):
+        return  # whoever may not change the ledger does not adopt it either
     if adopted is None:
         _change(settings, lambda met: met or [_adoption_now(found, _FIRST_CONTACT)])
         recognise(engine, settings)  # another process may have met another one meanwhile

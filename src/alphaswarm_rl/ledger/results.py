@@ -16,7 +16,7 @@ from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger.claims import ClaimedDatabase
 from alphaswarm_rl.ledger.rows import EpisodeRow, EvaluationRow, EventRow
 from alphaswarm_rl.ledger.statements import checked, new_id
-from alphaswarm_rl.ledger.tables import episodes, equity_curve_refs, evaluations, events, trajectory_refs
+from alphaswarm_rl.ledger.tables import episodes, equity_curve_refs, evaluations, events, runs, trajectory_refs
 
 
 class ResultTables(ClaimedDatabase):
@@ -39,6 +39,23 @@ class ResultTables(ClaimedDatabase):
         """The run's events behind number `after`."""
         statement = select(events).where(events.c.run_id == run_id, events.c.seq > after).order_by(events.c.seq)
         return self._rows(EventRow, statement.limit(limit))
+
+    def checkpoints_of(self, sha256: str) -> list[tuple[str, str]]:
+        """The checkpoints of that checksum as (run, folder), kept or not, the newest run first."""
+        is_it = events.c.payload["sha256"].as_string() == sha256
+        saved = (
+            select(runs.c.id, events.c.payload["path"].as_string(), runs.c.number)
+            .join(runs, runs.c.id == events.c.run_id)
+            .where(events.c.stage == "train.checkpoint", is_it)
+        )
+        last = select(runs.c.id, runs.c.checkpoint, runs.c.number).where(
+            runs.c.checkpoint_sha256 == sha256, runs.c.target == "train"
+        )
+        with read(self.engine) as connection:
+            found = {
+                (run, folder): number for each in (saved, last) for run, folder, number in connection.execute(each)
+            }
+        return sorted(found, key=lambda pair: (-found[pair], pair[1]))
 
     def add_episodes(self, run_id: str, rows: Iterable[JsonMapping]) -> int:
         """Stores a batch of episodes (the columns but `run_id`) and returns its size."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, select, update
 
-from alphaswarm_rl.core.errors import LedgerError, nearest
+from alphaswarm_rl.core.errors import LedgerError, SpecError, nearest
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.db.database import Database
 from alphaswarm_rl.db.engine import read, write
@@ -89,6 +89,20 @@ def find_version(connection: Connection, version_id: str) -> VersionRow:
         remedy = nearest_id(version_id, connection.execute(newest).scalars().all())
         raise LedgerError(f"the version {version_id!r}", "the ledger has none with this id", remedy)
     return VersionRow.of(found)
+
+
+def spec_of_version(version: VersionRow) -> RLExperimentSpec:
+    """The spec that a version holds, as it was when it was stored; a SpecError where this code reads it otherwise."""
+    from alphaswarm_rl.spec import RLExperimentSpec
+
+    spec = RLExperimentSpec.from_data(version.payload, source=f"stored version {version.id}", stored=True)
+    if spec.spec_hash != version.spec_hash:
+        raise SpecError(
+            f"stored version {version.id}",
+            f"this code gives it the hash {spec.spec_hash[:12]}, not {version.spec_hash[:12]}",
+            "Use the version of alphaswarm-rl that wrote it.",
+        )
+    return spec
 
 
 def spec_ids(connection: Connection, slug: str, project_id: str | None = None) -> list[str]:

@@ -30,6 +30,7 @@ class Decider:
         market: The bars.
         n: Number of accounts.
         turbulence_threshold: Turbulence from which on everything is sold and nothing bought; None: no gate.
+        gates_first_bar: Whether the gate acts at an episode's first decision too.
 
     Attributes:
         space: The space of one account's action.
@@ -46,6 +47,7 @@ class Decider:
         n: int,
         *,
         turbulence_threshold: float | None = None,
+        gates_first_bar: bool = True,
     ) -> None:
         self.space = action.space(market.panel)
         self.trade: Trade = action.trade(market.panel)
@@ -53,6 +55,7 @@ class Decider:
         self.stages = tuple(Part(stage, market, n) for stage in stages)
         self._component = action
         self._threshold = turbulence_threshold
+        self._gates_first_bar = gates_first_bar
 
     @property
     def stage_names(self) -> tuple[str, ...]:
@@ -91,7 +94,7 @@ class Decider:
             if trace is not None:
                 trace.append(copied(out))
         if self._threshold is not None:
-            turbulence_gate(view, self.trade, self._threshold, out)
+            turbulence_gate(view, self.trade, self._threshold, out, first_bar=self._gates_first_bar)
             if trace is not None:
                 trace.append(copied(out))
         return out
@@ -134,12 +137,17 @@ class Decider:
         return decider
 
 
-def turbulence_gate(view: View, trade: Trade, threshold: float, targets: BackendArray) -> None:
+def turbulence_gate(
+    view: View, trade: Trade, threshold: float, targets: BackendArray, *, first_bar: bool = True
+) -> None:
     """Sells everything and buys nothing where the market's turbulence has reached the threshold.
 
-    A target of weights or of a position becomes 0, an order in shares becomes minus what is held.
+    A target of weights or of a position becomes 0, an order in shares becomes minus what is held. Without `first_bar`
+    the first decision of an episode passes, whatever the market is like.
     """
     xp, turbulence = view.xp, view.market.turbulence
     stop = turbulence[view.bar] >= threshold
+    if not first_bar:
+        stop = stop & (view.bar > view.start)
     flat = -view.positions if trade.way == "shares" else xp.zeros_like(targets)
     targets[...] = xp.where(stop if trade.way == "position" else stop[:, None], flat, targets)

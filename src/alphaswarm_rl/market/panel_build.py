@@ -146,17 +146,12 @@ def assemble(bars: DenseBars, **options: Unpack[FrameOptions]) -> MarketPanel:
     length = len(bars.timestamps)
     raw = bars.columns["close"]
     present = ~np.isnan(raw)
-    source = np.maximum.accumulate(np.where(present, np.arange(length)[:, None], -1), axis=0)
-    close = np.where(source >= 0, np.take_along_axis(raw, np.maximum(source, 0), axis=0), np.nan)
     splits = None
     if "splits" in bars.columns:
         # Sources write 0 on days without a split, and a share stays one share then.
         splits = np.nan_to_num(bars.columns["splits"], nan=1.0)
         splits = np.where(splits == 0, 1.0, splits)
-        # A price that is carried over a split is that of the new units.
-        units = np.cumprod(splits, axis=0)
-        since = np.take_along_axis(units, np.maximum(source, 0), axis=0)
-        close = close * np.where(units == since, 1.0, since / units)
+    close = units_carried(raw, splits)
     columns: dict[str, Any] = {
         name: np.where(present, bars.columns[name], close) for name in ("open", "high", "low") if name in bars.columns
     }
@@ -189,6 +184,24 @@ def assemble(bars: DenseBars, **options: Unpack[FrameOptions]) -> MarketPanel:
     elif options.get("training_only"):
         raise DataError("training_only", "there is no feature to be marked by it", "Name the feature's column too.")
     return panel.with_market_features(bars.market_features) if bars.market_features else panel
+
+
+def units_carried(raw: Array, splits: Array | None) -> Array:
+    """Closes with the last one carried over gaps, in the units that are valid there; NaN before the first.
+
+    Args:
+        raw: Closes, (T, A), NaN at gaps.
+        splits: Shares after one before, 1 where there is none; None: there are none.
+    """
+    steps = np.arange(len(raw))[:, None]
+    source = np.maximum.accumulate(np.where(np.isnan(raw), -1, steps), axis=0)
+    close = np.where(source >= 0, np.take_along_axis(raw, np.maximum(source, 0), axis=0), np.nan)
+    if splits is None:
+        return close
+    # A price that is carried over a split is that of the new units.
+    units = np.cumprod(splits, axis=0)
+    since = np.take_along_axis(units, np.maximum(source, 0), axis=0)
+    return np.asarray(close * np.where(units == since, 1.0, since / units))
 
 
 def _refuse_too_few(bars: DenseBars) -> None:

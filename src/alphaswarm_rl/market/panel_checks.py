@@ -18,11 +18,11 @@ Place = Callable[[int], str]
 PRICES = ("close", "open", "high", "low", "adj_close")
 AMOUNTS = ("volume", "dividends", "splits")
 #: Columns that every bar has when the source has them at all; dividends and splits are rare and may be left out.
-_WITH_EVERY_BAR = ("open", "high", "low", "adj_close", "volume")
+WITH_EVERY_BAR = ("open", "high", "low", "adj_close", "volume")
 
 
 #: Opens and closes beyond high and low by more than this part are no rounding.
-_BEYOND = 1e-3
+BEYOND = 1e-3
 _PRICE = ("it is not a price: prices are positive and finite", "Mend it, or leave it empty: a missing bar is a gap.")
 _AMOUNT = ("it must be finite and not negative", "Mend it.")
 _MISSING = ("the bar has a close but no value here", "Mend the bar, or leave the column out.")
@@ -41,7 +41,7 @@ def check_bars(columns: Mapping[str, Array], place: Place) -> None:
             _refuse(~np.isnan(values) & ~((values > 0) & np.isfinite(values)), values, name, place, _PRICE)
         elif name in AMOUNTS:
             _refuse(~np.isnan(values) & ~((values >= 0) & np.isfinite(values)), values, name, place, _AMOUNT)
-        if name in _WITH_EVERY_BAR:
+        if name in WITH_EVERY_BAR:
             _refuse(present & np.isnan(values), values, name, place, _MISSING)
     if "high" in columns and "low" in columns:
         high, low = columns["high"], columns["low"]
@@ -61,7 +61,7 @@ def _refuse_outside(columns: Mapping[str, Array], present: Array, place: Place) 
             if name not in columns or bound not in columns:
                 continue
             values, limits = columns[name], columns[bound]
-            bad = np.flatnonzero(present & (sign * (values - limits) > _BEYOND * limits))
+            bad = np.flatnonzero(present & (sign * (values - limits) > BEYOND * limits))
             if len(bad):
                 raise DataError(
                     f"{place(int(bad[0]))}, columns {name!r} and {bound!r}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -42,16 +42,25 @@ _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
 
+class NotATable(DataError):
+    """A file that is another than it says."""
+
+
+class NoSuchColumn(DataError):
+    """A column that is asked for and that the data lacks."""
+
+
 #: Numbers that a table may have; as float64 they take 8 GiB.
 _MOST_CELLS = 1 << 30
 
 
-def read_csv(path: Path, *, below: Path | None = None) -> pd.DataFrame:
+def read_csv(path: Path, *, below: Path | None = None, text: Collection[str] = ()) -> pd.DataFrame:
     """The frame of a CSV file; numbers are read exactly, and symbols such as NA, ON or 0700 stay text.
 
     Args:
         path: The file, which may be compressed by gzip: `bars.csv.gz`.
         below: The folder that it must lie in, links followed; None: it may lie anywhere.
+        text: More columns that are text, beside those whose names mean an asset or a moment.
     """
     import pandas as pd
 
@@ -59,12 +68,15 @@ def read_csv(path: Path, *, below: Path | None = None) -> pd.DataFrame:
         content = _unpacked(file) if path.suffix == ".gz" else file
         header = pd.read_csv(content, nrows=0)
         content.seek(0)
-        text = {name: str for name in header.columns if canonical(name) in ("asset", "timestamp")}
+        meant = ("asset", "timestamp")
+        written = {name: str for name in header.columns if canonical(name) in meant or name in text}
         return pd.read_csv(
             content,
-            dtype=text,
+            dtype=written,
             keep_default_na=False,
-            na_values={name: ["", "nan", "NaN", "NA", "null", "None"] for name in header.columns if name not in text},
+            na_values={
+                name: ["", "nan", "NaN", "NA", "null", "None"] for name in header.columns if name not in written
+            },
         )
 
 
@@ -110,7 +122,7 @@ def _refusing(path: Path, form: str) -> Iterator[None]:
         yield
     except Exception as error:
         why = f"it is not {form}: {' '.join(str(error).split()) or repr(error)}"
-        raise DataError(f"the file {str(path)!r}", why, "Check the file.") from error
+        raise NotATable(f"the file {str(path)!r}", why, "Check the file.") from error
 
 
 def canonical(name: object) -> str | None:
@@ -139,7 +151,7 @@ def require_column(names: Iterable[object], name: str, meaning: str) -> None:
     """Refuses a frame without a column of that name."""
     known = [str(existing) for existing in names]
     if name not in known:
-        raise DataError(f"column {name!r} ({meaning})", "the data has no such column", nearest(name, known))
+        raise NoSuchColumn(f"column {name!r} ({meaning})", "the data has no such column", nearest(name, known))
 
 
 def flat(frame: pd.DataFrame) -> pd.DataFrame:
@@ -159,6 +171,22 @@ def utc_of(column: pd.Series, name: str) -> Array:
 
     Moments of more than one zone, or with and without one, are refused: nobody can tell which of them is meant.
     """
+    import pandas as pd
+
+    if pd.api.types.is_string_dtype(column):
+        # A table of many assets says each moment many times, and reading text is slow. Moments that are no text may be
+        # equal in two zones. A mistake is looked for again among all rows, so that the error names the first.
+        codes, different = pd.factorize(column)
+        if len(different) <= len(column) // 2 and (codes >= 0).all():
+            try:
+                moments = _utc(pd.Series(different, name=column.name), name)
+                return np.asarray(moments[codes])
+            except DataError:
+                return _utc(column, name)
+    return _utc(column, name)
+
+
+def _utc(column: pd.Series, name: str) -> Array:
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column.dtype):

@@ -122,9 +122,20 @@ def _checked(model: NewModel) -> dict[str, Any]:
         "model_path": str(Path(model.model_path).resolve()),
         "hyperparams": dict(model.hyperparams),
         "tags": list(dict.fromkeys(model.tags)),
-        "timestamp": int(time.time()),
+        "timestamp": _made_at(model),
         "judgement_key": None,
     }
+
+
+def _made_at(model: NewModel) -> int:
+    """When a model was made, in seconds since 1970; what lies ahead is refused, for it would be the newest for ever."""
+    now = int(time.time())
+    if model.timestamp is None:
+        return now
+    if not 0 <= model.timestamp <= now:
+        what = f"model {str(model.model_path)!r}"
+        raise ModelError(what, f"its timestamp {model.timestamp} is not of the past", "Give seconds since 1970.")
+    return model.timestamp
 
 
 def _checked_evaluation(model_id: int, evaluation: NewEvaluation) -> dict[str, Any]:

@@ -83,6 +83,7 @@ class NewModel:
         exec_hash: Hash of what that run computed.
         tags: Words to find it by.
         parent_model_id: The model that it was trained on from.
+        timestamp: When it was made, in seconds since 1970; None: now.
     """
 
     model_path: Path
@@ -97,6 +98,7 @@ class NewModel:
     exec_hash: str | None = None
     tags: Sequence[str] = ()
     parent_model_id: int | None = None
+    timestamp: int | None = None
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint, spec: RLExperimentSpec, scope: Scope) -> NewModel:

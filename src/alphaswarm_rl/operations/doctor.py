@@ -109,10 +109,10 @@ def _versions() -> Iterator[Finding]:
 
 def _device() -> Iterator[Finding]:
     from alphaswarm_rl.arrays.backend import resolve_device
-    from alphaswarm_rl.runtime.fingerprints import machine_fingerprint
+    from alphaswarm_rl.runtime.fingerprints import device_name, processor
 
-    found = machine_fingerprint(resolve_device("auto"))
-    yield Finding("ok", "device", f"{found['device']} ({found['cpu']}, {found['isa']}, {found['cores']} cores)", found)
+    found = {**processor(), "device": device_name(resolve_device("auto"))}
+    yield Finding("ok", "device", f"{found['device']} ({found['cpu']}, {found['cores']} cores)", found)
 
 
 def _compiler() -> Iterator[Finding]:
@@ -132,6 +132,10 @@ def _home(settings: Settings) -> Iterator[Finding]:
     home = settings.home.absolute()
     # The folder is not made here; what counts is whether it could be.
     place = next(folder for folder in (home, *home.parents) if folder.exists())
+    if place == home and not os.access(home, os.W_OK):
+        text = f"{home} can be read, and not written to: whatever trains, judges or removes is refused"
+        yield Finding("missing", "home", text)
+        return
     with tempfile.TemporaryFile(dir=place):
         yield Finding("ok", "home", str(home) if place == home else f"{home} (not there yet, can be made)")
     free = shutil.disk_usage(place).free
@@ -253,14 +257,14 @@ def _ids(runs: list[RunRow]) -> list[str]:
 
 
 def _lake(settings: Settings) -> Iterator[Finding]:
-    """Whether the tables of recorded steps are in the place that these settings say."""
+    """What is in the lake, and whether its tables are in the place that these settings say."""
     from alphaswarm_rl.lake.catalog import Lake, explained
+    from alphaswarm_rl.lake.counting import count
 
-    with Lake(settings) as lake:
-        if lake.exists:
-            with explained("the lake", "Check its folder and --lake-catalog-url."):
-                lake.refuse_moved()
-            yield Finding("ok", "lake", lake.warehouse)
+    with Lake(settings) as lake, explained("the lake", "Check its folder and --lake-catalog-url."):
+        lake.refuse_moved()
+        found = count(lake)
+        yield Finding("ok", "lake", f"{found} ({lake.warehouse})", {**vars(found), "warehouse": lake.warehouse})
 
 
 def _removals(settings: Settings) -> Iterator[Finding]:

@@ -124,7 +124,7 @@ def evaluate(
     if names_a_run(request.target):
         overrides = resolve_arguments(request.options, caller)
     else:
-        spec, overrides = resolve_both(load_spec(request.target), request.options, caller)
+        spec, overrides = resolve_both(lambda: settings, load_spec(request.target), request.options, caller)
     window = request.window
 
     from alphaswarm_rl.runtime import RLRuntime

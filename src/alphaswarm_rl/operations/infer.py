@@ -166,17 +166,12 @@ def _serve_run(settings: Settings, request: InferRequest, lines: Iterable[str], 
 
 def _serve_model(settings: Settings, request: InferRequest, lines: Iterable[str], listen: Listener) -> Iterator[Answer]:
     from alphaswarm_rl.inference.policy_server import PolicyServer
-    from alphaswarm_rl.models.registry import ModelRegistry
 
-    scope = None
-    if request.scope is not None:
-        with ModelRegistry.open(settings, make=False) as registry:
-            scope = registry.scope(request.scope)
     with PolicyServer.open(
         settings,
         model_id=request.model_id,
         alias=request.alias,
-        scope=scope,
+        scope=request.scope,
         env_id=request.env_id,
         watch=request.watch,
         unvalidated=request.unvalidated,

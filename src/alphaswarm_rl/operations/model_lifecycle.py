@@ -35,7 +35,7 @@ from alphaswarm_rl.telemetry.log_export import exporting_logs
 
 _log = logging.getLogger(__name__)
 
-_KEYS = "mean_reward, std_reward, episodes, mean_episode_length, total_timesteps"
+_KEYS = "mean_reward, std_reward, mean_episode_length, total_timesteps, and more if known"
 #: Bytes of a file of metrics: the returns of a million episodes are a fraction of it.
 _METRICS_BYTES = 64 << 20
 _SCOPE = re.compile(r"[0-9a-f]{4,12}")
@@ -47,7 +47,7 @@ class AddModel(Data):
     Attributes:
         path: A checkpoint folder, or a zip that Stable-Baselines3 saved.
         metrics: Its metrics: the path of a JSON file, or the JSON itself.
-        spec: YAML file or preset of the agent that a zip is of.
+        spec: YAML file or preset of the agent that a zip is of; else the metrics say it.
         tags: Words to find it by.
         parent: The model that it was trained on from, of the same scope.
     """

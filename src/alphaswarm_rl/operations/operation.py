@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import alphaswarm_rl.operations
+from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import disk_error
 from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.types import JsonObject
@@ -64,6 +65,8 @@ class Operation(Generic[P, R]):
         request = args[1] if len(args) > 1 else kwargs.get("request")
         if request is not None:
             self._check(request)
+        # Settings that are read only where they are needed name their plug-ins then.
+        catalogue.load_plugins(getattr(args[0] if args else kwargs.get("settings"), "plugins", ()))
         try:
             return self.run(*args, **kwargs)
         except OSError as error:

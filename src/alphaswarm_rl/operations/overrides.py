@@ -14,7 +14,10 @@ from alphaswarm_rl.core.errors import OptionError
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import ArgumentsResolved, Caller, Notice, SpecResolved
+from alphaswarm_rl.operations.operation import LazySettings
+from alphaswarm_rl.operations.references import pinned_spec
 from alphaswarm_rl.options.resolve import (
+    JUDGING,
     RUN_ARGUMENTS,
     EffectiveSpec,
     RunArgument,
@@ -44,10 +47,24 @@ class Overrides(Data):
 
 
 def resolve_spec(
-    base: RLExperimentSpec | None, options: JsonMapping, caller: Caller, *, may_draw_seed: bool = True
+    settings: LazySettings,
+    base: RLExperimentSpec | None,
+    options: JsonMapping,
+    caller: Caller,
+    *,
+    may_draw_seed: bool = True,
 ) -> EffectiveSpec:
-    """The spec that is run, after every override; None starts from the options' defaults."""
+    """The spec that is run, after every override; None starts from the options' defaults.
+
+    Args:
+        settings: Where the weights are found that it begins with; read where it names some.
+        base: The spec that was named.
+        options: Options of the table by key.
+        caller: Who hears of it.
+        may_draw_seed: Whether `--seed random` makes sense.
+    """
     effective = effective_spec(base, options, caller.environ)
+    effective = replace(effective, spec=pinned_spec(settings, effective.spec))
     if effective.draws_seed and not may_draw_seed:
         raise OptionError(
             "option --seed random", "trials of different seeds cannot be compared", "Give a number, or leave it out."
@@ -58,9 +75,7 @@ def resolve_spec(
     return effective
 
 
-def resolve_arguments(
-    options: JsonMapping, caller: Caller, allowed: Collection[RunArgument] = tuple(RUN_ARGUMENTS)
-) -> Overrides:
+def resolve_arguments(options: JsonMapping, caller: Caller, allowed: Collection[RunArgument] = JUDGING) -> Overrides:
     """The arguments of a run of a stored version, which alone says the rest; other options of the spec are refused."""
     found = run_arguments(options, caller.environ, allowed)
     for notice in found.notices:
@@ -68,13 +83,15 @@ def resolve_arguments(
     return _announced(found, caller)
 
 
-def resolve_both(base: RLExperimentSpec, options: JsonMapping, caller: Caller) -> tuple[RLExperimentSpec, Overrides]:
+def resolve_both(
+    settings: LazySettings, base: RLExperimentSpec, options: JsonMapping, caller: Caller
+) -> tuple[RLExperimentSpec, Overrides]:
     """The spec with its overrides, and apart from it the arguments of its run; the sources are those of both."""
-    keys = set(RUN_ARGUMENTS.values())
+    keys = {RUN_ARGUMENTS[name] for name in JUDGING}
     names = {name for key in keys for name in BY_KEY[key].env_names}
     (of_run, of_spec), (run_environ, environ) = _split(options, keys), _split(caller.environ, names)
     found = run_arguments(of_run, run_environ)
-    effective = resolve_spec(base, of_spec, replace(caller, environ=environ))
+    effective = resolve_spec(settings, base, of_spec, replace(caller, environ=environ))
     overrides = _announced(found, caller)
     return effective.spec, Overrides(overrides.arguments, {**effective.sources, **overrides.sources})
 

@@ -19,10 +19,19 @@ def names_a_run(reference: str) -> bool:
     return not Path(reference).exists() and reference not in preset_names("experiments")
 
 
+def pinned_spec(settings: LazySettings, spec: RLExperimentSpec) -> RLExperimentSpec:
+    """The spec with the checksum of the weights that it begins with, which is what is hashed of them."""
+    if spec.training.init_from is None or spec.training.init_from.is_pinned:
+        return spec
+    from alphaswarm_rl.inference.initial_weights import pinned
+
+    return pinned(spec, settings())
+
+
 def spec_of(settings: LazySettings, reference: str) -> RLExperimentSpec:
     """The spec of a file, a preset or a run; a run's is the stored version, whatever the files say today."""
     if not names_a_run(reference):
-        return load_spec(reference)
+        return pinned_spec(settings, load_spec(reference))
     from alphaswarm_rl.ledger import Ledger
 
     with Ledger.open(settings()) as ledger:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -85,9 +86,12 @@ def removals(settings: Settings) -> list[Removal]:
 
 
 def finish_removals(settings: Settings) -> None:
-    """Finishes removals whose process is dead; one that cannot be finished now is a warning, and tried again later."""
+    """Finishes removals whose process is dead; one that cannot be finished now is a warning, and tried again later.
+
+    Whoever may only read the home leaves them to those who may write.
+    """
     for removal in removals(settings):
-        if removal.is_abandoned(settings):
+        if removal.is_abandoned(settings) and os.access(removal.path.parent, os.W_OK):
             # Imported here: hardly ever is there one, and looking at runs shall be quick.
             from alphaswarm_rl.operations.run_removal import finish_removal
 

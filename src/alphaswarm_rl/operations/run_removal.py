@@ -91,13 +91,12 @@ class Garbage(Data):
     runs: tuple[str, ...] = ()
 
 
-def _is_sure(question: str) -> bool:
+def is_sure(question: str) -> bool:
     """The answer of a caller who need not be asked."""
     return True
 
 
-@operation("runs.rm", changes=True)
-def remove_run(settings: Settings, request: RemoveRun, *, confirm: Confirm = _is_sure) -> RemovedRun:
+def remove_run(settings: Settings, request: RemoveRun, *, confirm: Confirm = is_sure) -> RemovedRun:
     """Removes a run's files and recorded steps; its row stays, marked removed.
 
     Raises:
@@ -116,7 +115,7 @@ def remove_run(settings: Settings, request: RemoveRun, *, confirm: Confirm = _is
         if not request.force:
             _refuse_deployed(registry, run, folder)
         refuse_other_tables(settings, ledger, run)
-        _ask(confirm, f"Remove the files of run {run.id}?")
+        ask_before(confirm, f"Remove the files of run {run.id}?")
         # The answer may have taken its time: everything is looked at again.
         _refuse(ledger, ledger.run(run.id), folder, force=request.force)
         # Should the lake not answer, or a model be deployed by now, the run is as it was.
@@ -174,7 +173,7 @@ def _remove(settings: Settings, ledger: Ledger, registry: ModelRegistry, run_id:
 
 
 @operation("runs.gc", changes=True)
-def collect_garbage(settings: Settings, request: CollectGarbage, *, confirm: Confirm = _is_sure) -> Garbage:
+def collect_garbage(settings: Settings, request: CollectGarbage, *, confirm: Confirm = is_sure) -> Garbage:
     """Removes half-written checkpoints, those of removed and unknown runs, and recorded steps of removed ones.
 
     Raises:
@@ -188,7 +187,7 @@ def collect_garbage(settings: Settings, request: CollectGarbage, *, confirm: Con
         runs = _removed_with_steps(settings, ledger)
         if not request.dry_run and (leftovers or runs):
             steps = f" and what is left of {len(runs)} removed runs" if runs else ""
-            _ask(confirm, f"Remove {len(leftovers)} folders{steps}?")
+            ask_before(confirm, f"Remove {len(leftovers)} folders{steps}?")
             # The answer may have taken its time: everything is looked at again.
             still = {item.path for item in _leftovers(root, ledger, registry)}
             changed = [str(item.path) for item in leftovers if item.path not in still]
@@ -229,7 +228,8 @@ def _step_folders(settings: Settings, lake: Lake, run_id: str) -> list[Path]:
     return [lake.spool / run_id, *(folder_of(settings, kind, run_id) for kind in KINDS)]
 
 
-def _ask(confirm: Confirm, question: str) -> None:
+def ask_before(confirm: Confirm, question: str) -> None:
+    """Asks, and refuses where the answer is no or nobody can give one."""
     if confirm(question) is False:
         raise OptionError("this removal", "nobody can be asked: stdin is not a terminal", "Give --yes.")
 

@@ -5,28 +5,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from alphaswarm_rl.core.errors import AlphaSwarmError
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import LazySettings, operation
-from alphaswarm_rl.operations.references import spec_of
+from alphaswarm_rl.operations.references import pinned_spec, spec_of
 from alphaswarm_rl.spec import RLExperimentSpec, diff_specs, is_folder, load_spec, load_specs_from_dir, refuse_absent
 from alphaswarm_rl.spec.diff import Difference
 
 
 class ValidateSpecs(Data):
-    """Which specs are checked: YAML files, presets, and folders that are searched for YAML files."""
+    """Which specs are checked.
+
+    Attributes:
+        paths: YAML files, presets, and folders that are searched for YAML files.
+        data: Whether their data are read and their environments and agents built, as a training would.
+    """
 
     paths: tuple[str, ...]
+    data: bool = False
 
 
-class CheckedSpec(Data, unless_null=("slug", "spec_hash", "error")):
-    """One spec that was checked: its slug and hash, or the error that breaks it."""
+class CheckedSpec(Data, unless_null=("slug", "spec_hash", "error", "notices")):
+    """One spec that was checked: its slug and hash, or the error that breaks it; with its data also the notices."""
 
     path: str
     slug: str | None = None
     spec_hash: str | None = None
     error: JsonObject | None = None
+    notices: tuple[str, ...] | None = None
 
 
 class CheckedSpecs(Data):
@@ -77,7 +87,8 @@ class Differences(Data, only="differences"):
 @operation("spec.validate")
 def validate_specs(settings: LazySettings, request: ValidateSpecs) -> CheckedSpecs:
     """Checks specs; one that needs a part which is not in this version is broken too: it could not be run."""
-    checked = tuple(found for path in request.paths for found in _check(path))
+    check = _rehearsed if request.data else _runnable
+    checked = tuple(found for path in request.paths for found in _check(settings, path, check))
     return CheckedSpecs(checked, sum(found.error is not None for found in checked))
 
 
@@ -101,21 +112,38 @@ def compare_specs(settings: LazySettings, request: CompareSpecs) -> Differences:
     return Differences(tuple(diff_specs(spec_of(settings, request.left), spec_of(settings, request.right))))
 
 
-def _check(reference: str) -> list[CheckedSpec]:
+def _check(
+    settings: LazySettings, reference: str, check: Callable[[LazySettings, str, RLExperimentSpec], CheckedSpec]
+) -> list[CheckedSpec]:
     try:
         if not is_folder(reference):
-            return [_runnable(reference, load_spec(reference))]
+            return [check(settings, reference, load_spec(reference))]
     except AlphaSwarmError as error:
         return [CheckedSpec(reference, error=error.as_dict())]
     loaded = load_specs_from_dir(reference)
-    checked = {path: _runnable(str(path), spec) for path, spec in loaded.specs.items()}
+    checked = {path: check(settings, str(path), spec) for path, spec in loaded.specs.items()}
     checked |= {path: CheckedSpec(str(path), error=error.as_dict()) for path, error in loaded.broken.items()}
     return [checked[path] for path in sorted(checked)]
 
 
-def _runnable(path: str, spec: RLExperimentSpec) -> CheckedSpec:
+def _runnable(settings: LazySettings, path: str, spec: RLExperimentSpec) -> CheckedSpec:
     try:
         refuse_absent(spec)
+        spec = pinned_spec(settings, spec)
     except AlphaSwarmError as error:
         return CheckedSpec(path, error=error.as_dict())
     return CheckedSpec(path, spec.slug, spec.spec_hash)
+
+
+def _rehearsed(settings: LazySettings, path: str, spec: RLExperimentSpec) -> CheckedSpec:
+    """A spec whose training was gone through up to its first step: files, dates, encoder and shapes are right."""
+    from alphaswarm_rl.runtime import RLRuntime
+
+    found = _runnable(settings, path, spec)
+    if found.error is not None:
+        return found
+    try:
+        plan = RLRuntime(spec, settings()).rehearse()
+    except AlphaSwarmError as error:
+        return CheckedSpec(path, error=error.as_dict())
+    return replace(found, notices=plan.notices)

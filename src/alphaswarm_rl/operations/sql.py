@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from alphaswarm_rl.lake.queries import Rows, query
+from alphaswarm_rl.lake.queries import Rows, kinds_without_table, query
 from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.operations.data import Count, Data
+from alphaswarm_rl.operations.events import NOBODY, Caller, Notice
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.settings import Settings
 
@@ -26,8 +27,14 @@ class QueryResult(Rows, Data, apart=("more",)):
 
 
 @operation("sql")
-def run_query(settings: Settings, request: Query) -> QueryResult:
-    """The rows that a statement gives; one that would change anything is refused, by `lake.queries`."""
+def run_query(settings: Settings, request: Query, *, caller: Caller = NOBODY) -> QueryResult:
+    """The rows that a statement gives; one that would change anything is refused, by `lake.queries`.
+
+    Args:
+        settings: Whose tables.
+        request: The question.
+        caller: Hears of steps that it asks for and that nothing has recorded.
+    """
 
     def whole_ids(beginnings: list[str]) -> list[str]:
         if not beginnings:
@@ -35,4 +42,10 @@ def run_query(settings: Settings, request: Query) -> QueryResult:
         with Ledger.open(settings) as ledger:
             return [ledger.run(beginning).id for beginning in beginnings]
 
-    return QueryResult(**vars(query(settings, request.statement, request.limit, whole_ids)))
+    result = QueryResult(**vars(query(settings, request.statement, request.limit, whole_ids)))
+    absent = kinds_without_table(settings, request.statement)
+    if absent:
+        names = ", ".join(f"rl_{kind}" for kind in absent)
+        why = f"no table of {names} is there yet in {str(settings.lake_path)!r}, so that there are no rows"
+        caller.listen(Notice(f"{why}; runs record steps: rl train SPEC, rl lake commit"))
+    return result

@@ -113,7 +113,7 @@ def tune(settings: LazySettings, request: TuneRequest, *, caller: Caller = NOBOD
     if request.dry_run and request.write is not None:
         raise RequestError("--write needs a study; a dry run has no best trial")
     document = TuningDocument.from_yaml_path(Path(request.document))
-    effective = resolve_spec(document.base_spec(), request.options, caller, may_draw_seed=False)
+    effective = resolve_spec(settings, document.base_spec(), request.options, caller, may_draw_seed=False)
     plan = Plan.of(document, effective.spec, fixed=effective.sources)
     if request.dry_run:
         return _preview(plan)

@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 from alphaswarm_rl.options.option import Option
 from alphaswarm_rl.options.render import show
 from alphaswarm_rl.options.table import BY_KEY
+from alphaswarm_rl.options.types import TEXTS
 
 _JOINT = "__"
 
@@ -35,6 +36,7 @@ class TableOption(click.Option):
         super().__init__(
             [row.flags, row.key.replace(".", _JOINT)],
             type=bool if row.type.is_boolean else _Text(row),
+            multiple=row.type is TEXTS,
             # No default here: an option that is not given must be seen as such, or ENV and file would never count.
             default=None,
             help=_help(row),
@@ -44,7 +46,7 @@ class TableOption(click.Option):
 def given(params: Mapping[str, object]) -> dict[str, object]:
     """The options that were given, by key, out of a command's parameters; a command's own parameters are left out."""
     keys = {name: key_of(name) for name in params}
-    return {key: params[name] for name, key in keys.items() if key is not None and params[name] is not None}
+    return {key: params[name] for name, key in keys.items() if key is not None and params[name] not in (None, ())}
 
 
 def key_of(param_name: str) -> str | None:

@@ -73,7 +73,7 @@ def _write_env(data: JsonObject, given: Given) -> Written:
     old = data.get("env")
     try:
         cls, kwargs = catalogue.expand("env", given.value, {})
-        alias, path = cls.rl_alias, "env.class"
+        alias, path = cls.rl_alias, "env.kwargs.id" if cls.rl_alias == _ANY_GYMNASIUM_ENV and kwargs else "env.class"
     except UnknownComponent:
         # Whatever the catalogue does not know is a Gymnasium id; that environment says so if it is none.
         alias, kwargs, path = _ANY_GYMNASIUM_ENV, {"id": given.value}, "env.kwargs.id"

@@ -16,7 +16,7 @@ from alphaswarm_rl.spec import RLExperimentSpec
 _SPEC_OPTIONS = tuple(option for option in OPTIONS if option.target == "spec")
 _SEED = BY_KEY["env.seed"]
 
-RunArgument = Literal["seed", "episodes", "deterministic"]
+RunArgument = Literal["seed", "episodes", "deterministic", "total_timesteps"]
 
 #: Options that are also arguments of a run of a stored version. Of the others, `device` is a setting, and `start` and
 #: `end` have no option: they are flags of the verbs themselves.
@@ -24,7 +24,11 @@ RUN_ARGUMENTS: dict[RunArgument, str] = {
     "seed": "env.seed",
     "episodes": "eval.episodes",
     "deterministic": "eval.deterministic",
+    "total_timesteps": "train.totalTimesteps",
 }
+#: Those of a run that judges, and of one that trains another further.
+JUDGING: tuple[RunArgument, ...] = ("seed", "episodes", "deterministic")
+TRAINING_ON: tuple[RunArgument, ...] = ("total_timesteps",)
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def effective_spec(base: RLExperimentSpec | None, flags: JsonMapping, environ: M
 def run_arguments(
     flags: JsonMapping,
     environ: Mapping[str, str],
-    allowed: Collection[RunArgument] = tuple(RUN_ARGUMENTS),
+    allowed: Collection[RunArgument] = JUDGING,
 ) -> RunArguments:
     """What a verb on a stored version takes: the stored spec stands, only arguments of the run may be given.
 

@@ -20,6 +20,7 @@ SETTINGS_FILE = "settings.yaml"
 
 _SETTINGS_OPTIONS = tuple(option for option in OPTIONS if option.target == "settings")
 _HOME = BY_KEY["home.folder"]
+_PLUGINS = BY_KEY["home.plugins"]
 
 
 def load_settings(flags: JsonMapping, environ: Mapping[str, str], file: Path | None = None) -> Settings:
@@ -45,6 +46,24 @@ def load_settings(flags: JsonMapping, environ: Mapping[str, str], file: Path | N
         return Settings.model_validate(data)
     except ValidationError as error:
         raise _blame(given, error) from error
+
+
+def named_plugins(flags: JsonMapping, environ: Mapping[str, str], file: Path | None = None) -> tuple[str, ...]:
+    """The modules of components that the settings name, for who may do without settings: wrong ones name none here.
+
+    Args:
+        flags: Values by option key.
+        environ: The environment variables.
+        file: A settings file; None takes the one in the home folder where there is one.
+    """
+    try:
+        given = read_sources((_HOME, _PLUGINS), flags, environ)
+        home = next((item.value for item in given if item.option is _HOME), _HOME.default)
+        if not any(item.option is _PLUGINS for item in given) and file is None and not (home / SETTINGS_FILE).exists():
+            return ()  # nothing is read for nothing: this stands before every command
+        return load_settings(flags, environ, file).plugins
+    except (OptionError, OSError):  # whoever needs the settings says what is wrong with them
+        return ()
 
 
 _ABSENT = object()

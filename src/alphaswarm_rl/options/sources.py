@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from alphaswarm_rl.core.errors import OptionError, PartNotHere, nearest
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.options.option import OWN_PREFIX, Option
+from alphaswarm_rl.options.option import OWN_PREFIX, RULE_PREFIX, Option
 from alphaswarm_rl.options.table import BY_KEY, OPTIONS
+
+#: From which likeness on a name is taken for a misspelt one: a letter or two of twelve.
+_ALIKE = 0.85
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,23 @@ def _from_variable(option: Option, name: str, text: str) -> Given:
     return Given(option, parse(option, text, f"ENV {name}"), f"ENV {name}")
 
 
+def misspelt_names(environ: Mapping[str, str]) -> list[str]:
+    """A notice for each variable that looks like one of ours and is none; nothing reads it.
+
+    `RL_` is short and common, so an unknown name is no error. Only what is nearly a name of ours is told.
+    """
+    known = {name for option in OPTIONS for name in option.env_names}
+    short = sorted(name for name in known if name.startswith(RULE_PREFIX))
+    found = []
+    for name in sorted(environ):
+        if name in known or not name.upper().startswith(RULE_PREFIX):
+            continue
+        close = get_close_matches(name.upper(), short, n=1, cutoff=_ALIKE)
+        if close:
+            found.append(f"ENV {name} is not read: no option has that name. Did you mean {close[0]}?")
+    return found
+
+
 def _refuse_unknown_keys(flags: JsonMapping) -> None:
     for key in flags:
         if key not in BY_KEY:
@@ -104,7 +125,7 @@ def _refuse_unknown_keys(flags: JsonMapping) -> None:
 
 
 def _refuse_unknown_names(environ: Mapping[str, str]) -> None:
-    # Only the long prefix is ours alone. RL_ is short and common, so an unknown RL_ name is somebody else's.
+    # Only the long prefix is ours alone; see `misspelt_names` for the other.
     known = {name for option in OPTIONS for name in option.env_names}
     for name in sorted(environ):
         if name.startswith(OWN_PREFIX) and name not in known:

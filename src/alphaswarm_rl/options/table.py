@@ -21,6 +21,8 @@ from alphaswarm_rl.options.types import (
     SEED,
     STRATEGY,
     TEXT,
+    TEXTS,
+    WEIGHTS,
     OptionType,
     choice,
     or_null,
@@ -64,6 +66,8 @@ _STEPS = (
 _LOADS = ("infer", "models.add", "models.load", "models.judge")
 #: Commands that put a model through its gates without training or being one of the runs above.
 _GATES = ("models.validate", "models.judge")
+#: Commands that read market data without being one of the above.
+_DATA = ("compare", "audit", "data", "spec.validate")
 #: Options that every command takes besides its own.
 EVERY = "every"
 
@@ -163,6 +167,8 @@ _SPEC_OPTIONS = (
           "Rollouts between two points of the training's curve (off-policy: 1,000 transitions each)."),
     _spec("Train", "evalDuringTraining", "--eval-during-training", "training.eval_during_training", False, BOOLEAN,
           "Whether the best model is sought by evaluations while training."),
+    _spec("Train", "initFrom", "--init-from", "training.init_from", None, or_null(WEIGHTS),
+          "Trained weights and normaliser to begin with: a run, model:ID or the folder of a checkpoint."),
     _spec("Eval", "episodes", "--episodes", "evaluation.episodes", 10, INTEGER,
           "Episodes of one evaluation.", "RL_EVAL_EPISODES", also=("replay",)),
     _spec("Eval", "deterministic", "--deterministic", "evaluation.deterministic", True, BOOLEAN,
@@ -230,7 +236,7 @@ _SETTINGS_OPTIONS = (
     _setting("Gates", "maxShortfall", "--max-shortfall", "gates.max_shortfall", verbs=(*_RUNS, *_GATES)),
     _setting("Gates", "maxProfitShare", "--max-profit-share", "gates.max_profit_share",
              verbs=(*_RUNS, *_GATES)),
-    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, *_LOADS[1:], "compare")),
+    _setting("Data", "root", "--data-root", "data.root", verbs=(*_RUNS, *_LOADS[1:], *_DATA)),
     _setting("Trajectory", "namespace", "--trajectory-namespace", "trajectory.namespace",
              "ALPHASWARM_RL_TRAJECTORY_NAMESPACE", verbs=(*_RUNS, *_STEPS)),
     _setting("Trajectory", "table", "--trajectory-table", "trajectory.table",
@@ -259,12 +265,15 @@ _SETTINGS_OPTIONS = (
     _setting("Record", "memoryMb", "--record-memory-mb", "record.memory_mb"),
     _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse", verbs=(*_RUNS, *_STEPS)),
-    _setting("Lake", "s3Endpoint", "--lake-s3-endpoint", "lake.s3_endpoint", verbs=(*_RUNS, *_STEPS)),
+    # Amazon's own names, as its command line and boto3 read them; the one for S3 alone goes before.
+    _setting("Lake", "s3Endpoint", "--lake-s3-endpoint", "lake.s3_endpoint",
+             "RL_LAKE_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "s3Region", "--lake-s3-region", "lake.s3_region", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "segmentRows", "--lake-segment-rows", "lake.segment_rows"),
     _setting("Lake", "commitRows", "--lake-commit-rows", "lake.commit_rows"),
     _setting("Lake", "commitSeconds", "--lake-commit-seconds", "lake.commit_seconds"),
     _setting("Home", "folder", "--home", "home", "ALPHASWARM_RL_HOME", verbs=(*_RUNS, EVERY)),
+    _setting("Home", "plugins", "--plugin", "plugins", "ALPHASWARM_RL_PLUGINS", verbs=(EVERY,), type_=TEXTS),
     _setting("Home", "dbUrl", "--db-url", "ledger.url", "ALPHASWARM_RL_DB_URL", verbs=(*_RUNS, EVERY)),
     _setting("Home", "episodeRate", "--episode-rate", "ledger.episode_rate", verbs=_TRAINS),
     _setting("Home", "haltPollSeconds", "--halt-poll-seconds", "ledger.halt_poll_seconds", verbs=(*_RUNS, "infer")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from alphaswarm_rl.core.control_characters import control_character
 from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.json import load_json
+from alphaswarm_rl.spec.init_from import named_weights
 
 T = TypeVar("T")
 
@@ -96,6 +97,12 @@ def _list(value: object, item: Callable[[object], T]) -> tuple[T, ...]:
     return tuple(item(part) for part in value)
 
 
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str) and not value.lstrip().startswith("["):
+        return tuple(value.replace(",", " ").split())
+    return tuple(part for item in _list(value, _text) for part in _texts(item))
+
+
 def _integers(value: object) -> tuple[int, ...]:
     return _list(value, _integer)
 
@@ -126,6 +133,10 @@ def _protocol(value: object) -> str:
     # OpenTelemetry writes what is carried over HTTP too.
     word = str(value).strip().lower()
     return "http" if word == "http/protobuf" else _one_of(word, _PROTOCOLS)
+
+
+def _weights(value: object) -> Any:
+    return named_weights(value if isinstance(value, Mapping) else _text(value))
 
 
 def _one_of(value: object, choices: tuple[str, ...]) -> str:
@@ -170,6 +181,8 @@ NUMBER = OptionType("number", "a number", "lib.types.float", _number)
 #: Text in Nix, whose number literals know no bare exponent such as 3e-4.
 SCIENTIFIC = OptionType("number", "a number such as 3e-4", "lib.types.str", _number)
 BOOLEAN = OptionType("boolean", "true or false", "lib.types.bool", _boolean)
+#: A flag of it may be given again.
+TEXTS = OptionType("list of texts", "names, or a JSON list of them", "lib.types.listOf lib.types.str", _texts)
 INTEGERS = OptionType("list of integers", "a JSON list such as [64, 64]", "lib.types.listOf lib.types.int", _integers)
 BOUNDS = OptionType(
     "number | pair",
@@ -182,6 +195,8 @@ SEED = OptionType(
 )
 STRATEGY = choice(*_STRATEGIES, read=_strategy)
 PROTOCOL = choice(*_PROTOCOLS, read=_protocol)
+
+WEIGHTS = OptionType("run | model:ID | folder", "a run, model:ID or the folder of a checkpoint", TEXT.nix, _weights)
 
 _PLAIN = {str: TEXT, int: INTEGER, float: NUMBER, bool: BOOLEAN, Path: PATH}
 

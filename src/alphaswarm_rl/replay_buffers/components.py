@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     BufferRef = ComponentRef
 else:
-    BufferRef = ref_to("replay_buffer")
+    BufferRef = ref_to("replay_buffer", bare=True)
 
 _GENERAL: Any = {"class": "general"}
 

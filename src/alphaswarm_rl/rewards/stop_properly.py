@@ -12,7 +12,7 @@ from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, View
 
 
-class StopProperly(RewardTerm):
+class StopProperlyWrapper(RewardTerm):
     """Takes part of the return away from an episode that is stopped improperly, on its last step.
 
     R is the undiscounted sum of the episode's rewards, the last one included. `penalise` takes (1 - coef) |R|: a gain
@@ -21,6 +21,7 @@ class StopProperly(RewardTerm):
     """
 
     rl_alias = "stop_properly"
+    rl_short_names = ("StopProperly",)
     rl_category = "shaping"
     settles = True
 

@@ -20,9 +20,10 @@ from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.tracing import span
 from alphaswarm_rl.core.types import Array, EvaluationPhase, JsonObject
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.inference.builder import Builder, load_preprocessing, training_windows
+from alphaswarm_rl.inference.builder import Builder, load_preprocessing
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, restoring
-from alphaswarm_rl.inference.selection import Selection, trainer_of
+from alphaswarm_rl.inference.selection import Selection, names_folder, trainer_of
+from alphaswarm_rl.inference.windows import training_windows
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
 from alphaswarm_rl.recording.run_recorder import RunRecorder
 from alphaswarm_rl.runtime import start
@@ -53,8 +54,11 @@ class Arguments:
         if episodes is not None and (not isinstance(episodes, int) or not 1 <= episodes <= LARGEST_EXACT_INTEGER):
             why = f"a policy is judged by 1 to {LARGEST_EXACT_INTEGER}"
             raise RunError(f"{episodes!r} episodes", why, "Give such a whole number.")
-        if self.window is not None and not isinstance(self.window, Window):
-            raise RunError(f"window {self.window!r}", "it is no Window", "Write Window(start, end) with ISO dates.")
+
+    @property
+    def names_folder(self) -> bool:
+        """Whether the checkpoint is a folder, and so may be of no run that is known here."""
+        return names_folder(self.checkpoint)
 
     def as_dict(self) -> JsonObject:
         """The arguments that were given, as the row keeps them."""

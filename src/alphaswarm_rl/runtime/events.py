@@ -91,6 +91,26 @@ LEVELS = {
 SPREAD = ("std_reward", "min_reward", "max_reward")
 
 
+#: Columns of a line on a screen, without the level before it.
+_COLUMNS = 95
+#: Details in the order in which a line has room for them; others come behind, as they are.
+_MOST_READ = (
+    "phase",
+    "timesteps",
+    "episodes",
+    "mean_reward",
+    "total_return",
+    "sharpe",
+    "max_drawdown",
+    "in_sample",
+    "model_id",
+    "passed",
+    "failed",
+    "judged",
+    "final",
+)
+
+
 def log_sink(event: Event) -> None:
     """Writes an event as a log line: checkpoints, evaluations and the end at info, the rest at debug."""
     level = LEVELS.get(event.stage, logging.DEBUG)
@@ -98,8 +118,24 @@ def log_sink(event: Event) -> None:
         hidden = {"traceback", JUDGEMENT, *(SPREAD if event.payload.get("episodes") == 1 else ())}
         if event.stage == "done":
             hidden.add("metrics")  # the line of the evaluation has just said them
-        details = ", ".join(f"{name} {_short(value)}" for name, value in event.payload.items() if name not in hidden)
-        _log.log(level, "run %s: %s (%s)", event.run_id[:8], event.stage, details)
+        shown = {name: _short(value) for name, value in event.payload.items() if name not in hidden}
+        beginning = f"run {event.run_id[:8]}: {event.stage}"
+        # What is wrong, and what debugging shows, is shown whole.
+        whole = level > logging.INFO or _log.isEnabledFor(logging.DEBUG)
+        details = shown if whole else _that_fit(shown, _COLUMNS - len(beginning))
+        _log.log(level, "%s (%s)", beginning, ", ".join(f"{name} {value}" for name, value in details.items()))
+
+
+def _that_fit(details: dict[str, str], columns: int) -> dict[str, str]:
+    """The details that one line has room for, those that are read most first; the event log has them all."""
+    most_read = (name for name in _MOST_READ if name in details)
+    chosen, used = [], len("(")
+    for name in dict.fromkeys((*most_read, *details)):
+        width = len(name) + len(details[name]) + len(" , ")
+        if used + width <= columns:
+            chosen.append(name)
+            used += width
+    return {name: details[name] for name in chosen}
 
 
 def _short(value: object) -> str:

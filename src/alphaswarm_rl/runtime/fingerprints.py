@@ -7,11 +7,13 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from functools import cache
 from importlib.metadata import distributions, version
 from pathlib import Path
 
 import alphaswarm_rl
+from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.ledger import RunRow, VersionRow
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -30,7 +32,25 @@ def code_fingerprint() -> JsonObject:
 
 def spec_code_fingerprint(spec: RLExperimentSpec) -> JsonObject:
     """The code that a spec runs on: that of the package, and the versions of its components."""
-    return {**code_fingerprint(), "components": spec.component_versions}
+    plugins = plugin_fingerprints()
+    return {**code_fingerprint(), "components": spec.component_versions, **({"plugins": plugins} if plugins else {})}
+
+
+def plugin_fingerprints() -> dict[str, str | None]:
+    """The plug-ins of this process by module, with the SHA-256 of their source; null where they have no file."""
+    return {module: _source_sha256(sys.modules[module].__file__) for module in catalogue.plugins()}
+
+
+def _source_sha256(file: str | None) -> str | None:
+    """Of a module its file, of a package every Python file below it, by name."""
+    if file is None:
+        return None
+    path = Path(file)
+    found = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    digest = hashlib.sha256()
+    for each in found:
+        digest.update(f"{each.relative_to(path.parent)}\n{hashlib.sha256(each.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 def _git_commit(folder: Path) -> str | None:
@@ -53,18 +73,32 @@ def machine_fingerprint(device: str) -> JsonObject:
     import torch
 
     return {
-        "system": platform.system(),
-        "arch": platform.machine(),
-        "cpu": _cpu_model(),
+        **processor(),
         "isa": torch.backends.cpu.get_cpu_capability(),
-        "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
-        "device": device
-        if device == "cpu"
-        else f"{device}: {torch.cuda.get_device_name() if device == 'cuda' else device}",
+        "device": device_name(device),
     }
+
+
+def processor() -> JsonObject:
+    """System and CPU, as far as they are known without torch, which takes a second to load."""
+    return {
+        "system": platform.system(),
+        "arch": platform.machine(),
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+    }
+
+
+def device_name(device: str) -> str:
+    """A device that was resolved, with the name of the hardware where it is a GPU."""
+    if device != "cuda":
+        return device if device == "cpu" else f"{device}: {device}"
+    import torch
+
+    return f"{device}: {torch.cuda.get_device_name()}"
 
 
 def _cpu_model() -> str:

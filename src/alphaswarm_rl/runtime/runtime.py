@@ -7,20 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import RunError, SpecError, nearest
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.core.window import Window, WindowLike
+from alphaswarm_rl.inference.initial_weights import pinned
 from alphaswarm_rl.inference.process import cpu_threads, process_lock
-from alphaswarm_rl.inference.selection import Verb, latest_for
+from alphaswarm_rl.inference.selection import Verb, latest_for, newest_trained
 from alphaswarm_rl.lake.tables import KINDS
-from alphaswarm_rl.ledger import Ledger, RunRow
+from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
+from alphaswarm_rl.ledger.specs import spec_of_version
 from alphaswarm_rl.options.settings import load_settings
+from alphaswarm_rl.runtime.continuing import train_further
 from alphaswarm_rl.runtime.evaluate import Arguments, EvaluatingVerb, evaluate
 from alphaswarm_rl.runtime.events import Sink
 from alphaswarm_rl.runtime.result import RunFailed, RunResult
 from alphaswarm_rl.runtime.run import RunSetup
 from alphaswarm_rl.runtime.train import resume, train
+from alphaswarm_rl.runtime.training_plan import TrainingPlan
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec, load_spec, refuse_absent, refuse_verb
 
@@ -41,6 +46,7 @@ class RLRuntime:
         sinks: More receivers of the run's events.
         frames: Data frames for the data pipeline `frame`, by name.
         stop_when: Hears every event of a training; a text that it returns halts the run, as its reason.
+        notices: What the rows of its runs say from the start.
     """
 
     def __init__(
@@ -53,11 +59,20 @@ class RLRuntime:
         sinks: Sequence[Sink] = (),
         frames: Mapping[str, object] | None = None,
         stop_when: Callable[[Event], str | None] | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
-        self.spec = _as_spec(spec)
         self.settings = load_settings({}, os.environ) if settings is None else settings
+        catalogue.load_plugins(self.settings.plugins)
+        self.spec = pinned(_as_spec(spec), self.settings)
         self._setup = RunSetup(
-            self.spec, self.settings, dict(overrides or {}), progress, tuple(sinks), dict(frames or {}), stop_when
+            self.spec,
+            self.settings,
+            dict(overrides or {}),
+            progress,
+            tuple(sinks),
+            dict(frames or {}),
+            stop_when,
+            tuple(notices),
         )
         self._run: RunRow | None = None
         refuse_absent(self.spec)
@@ -89,13 +104,8 @@ class RLRuntime:
         with Ledger.open(settings) as ledger:
             row = latest_for(ledger, verb) if run == "latest" and verb is not None else ledger.run(run)
             version = ledger.version(row.version_id)
-        spec = RLExperimentSpec.from_data(version.payload, source=f"stored version {version.id}", stored=True)
-        if spec.spec_hash != version.spec_hash:
-            raise SpecError(
-                f"stored version {version.id}",
-                f"this code gives it the hash {spec.spec_hash[:12]}, not {version.spec_hash[:12]}",
-                "Use the version of alphaswarm-rl that wrote it.",
-            )
+        catalogue.load_plugins(settings.plugins)
+        spec = _stored(row, version)
         runtime = cls(spec, settings, overrides=overrides, progress=progress, sinks=sinks, frames=frames)
         runtime._run = row
         return runtime
@@ -108,7 +118,24 @@ class RLRuntime:
         """
         refuse_verb(self.spec, "train")
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
-            return train(self._setup, ledger, seed=seed)
+            result = train(self._setup, ledger, seed=seed)
+            self._run = ledger.run(result.run_id)
+            return result
+
+    def rehearse(self, *, seed: int | str | None = None) -> TrainingPlan:
+        """Everything of `train` up to its first step: checks, reads and builds it, and writes nothing.
+
+        Of a spec that is only evaluated it is what `evaluate` does. The ledger is not opened: whether a halt would
+        refuse the run is not looked at.
+
+        Args:
+            seed: Seed of the run; `random` draws one; None takes the spec's.
+        """
+        from alphaswarm_rl.runtime.rehearsal import rehearse
+
+        refuse_verb(self.spec, "evaluate" if self.spec.kind == "evaluation" else "train")
+        with process_lock, cpu_threads(self.settings.infer.threads):
+            return rehearse(self._setup, seed=seed)
 
     def resume(self, *, step: int | None = None) -> RunResult:
         """Continues an interrupted, halted or failed training run, in its own row.
@@ -117,9 +144,25 @@ class RLRuntime:
             step: Which of its checkpoints it goes on from; None takes the newest that is intact.
         """
         if self._run is None:
-            raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
+            why = "it was not made from a run, and has trained none"
+            raise RunError("this runtime", why, "Use RLRuntime.from_run(run).")
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             return resume(self._setup, ledger, self._run.id, step=step)
+
+    def train_further(self, total_timesteps: int) -> RunResult:
+        """Trains a run that has ended further, in a run of its own, from its newest intact checkpoint.
+
+        The new version is that of a training which is as long at once: so are the bytes of its checkpoint where the run
+        resumes exactly and none of the agent's parameters runs over the whole training.
+
+        Args:
+            total_timesteps: Transitions in all, those of the run included.
+        """
+        if self._run is None:
+            raise RunError("this runtime", "it was not made from a run", "Use RLRuntime.from_run(run).")
+        refuse_verb(self.spec, "train")
+        with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
+            return train_further(self._setup, ledger, self._run.id, total_timesteps)
 
     def evaluate(
         self,
@@ -127,7 +170,7 @@ class RLRuntime:
         run: str | None = None,
         checkpoint: str | int | None = None,
         seed: int | str | None = None,
-        window: Window | None = None,
+        window: WindowLike | None = None,
         episodes: int | None = None,
         deterministic: bool | None = None,
         strict: bool = False,
@@ -136,22 +179,22 @@ class RLRuntime:
         """Evaluates a policy on the evaluation window, in a row of its own.
 
         Args:
-            run: The run that made the policy; None takes the runtime's own (`from_run`).
+            run: The run that made the policy; None takes the runtime's own: of `from_run`, or what it trained last.
             checkpoint: `best`, a step, or a folder; None takes the run's last.
             seed: Seed of the episodes; None takes the parent run's; `random` draws one.
-            window: Other dates than the spec's.
+            window: Other dates than the spec's: a `Window`, a pair of dates, or `{"start": ..., "end": ...}`.
             episodes: Another number of episodes than the spec's.
             deterministic: Another way to act than the spec's.
             strict: Refuse, instead of warn, when components changed since the version was stored.
             validation: Whether the window is one of validation: a score there chooses among models, and the episodes
                 are those that a training's own validations play.
         """
-        arguments = Arguments(checkpoint, seed, window, episodes, deterministic, validation or None)
+        arguments = Arguments(checkpoint, seed, _window(window), episodes, deterministic, validation or None)
         return self._evaluate("evaluate", run, arguments, strict=strict)
 
     def replay(
         self,
-        new_window: Window | None = None,
+        new_window: WindowLike | None = None,
         *,
         run: str | None = None,
         checkpoint: str | int | None = None,
@@ -160,8 +203,11 @@ class RLRuntime:
         deterministic: bool | None = None,
         strict: bool = False,
     ) -> RunResult:
-        """Feeds a trained policy another window or seed, under its pinned version; see `evaluate` for the arguments."""
-        arguments = Arguments(checkpoint, seed, new_window, episodes, deterministic)
+        """Feeds a trained policy another window or seed, under its pinned version; see `evaluate` for the arguments.
+
+        Without a run of its own, the runtime takes the newest completed training run of the spec's version.
+        """
+        arguments = Arguments(checkpoint, seed, _window(new_window), episodes, deterministic)
         return self._evaluate("replay", run, arguments, strict=strict)
 
     def rows(self, kind: str, run: str) -> Table:
@@ -185,8 +231,35 @@ class RLRuntime:
     def _evaluate(self, verb: EvaluatingVerb, run: str | None, arguments: Arguments, *, strict: bool) -> RunResult:
         refuse_verb(self.spec, verb)
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
-            parent = self._run if run is None else latest_for(ledger, verb) if run == "latest" else ledger.run(run)
+            parent = self._parent(ledger, verb, run, arguments)
             return evaluate(self._setup, ledger, verb, parent, arguments, strict=strict)
+
+    def _parent(self, ledger: Ledger, verb: EvaluatingVerb, run: str | None, arguments: Arguments) -> RunRow | None:
+        """The run whose policy plays; None where it is a folder's, or that of a rule."""
+        if run is not None:
+            return latest_for(ledger, verb) if run == "latest" else ledger.run(run)
+        if self._run is not None:
+            return ledger.run(self._run.id)  # it may have gone on since
+        assert self.spec.agent is not None
+        needs_run = self.spec.agent.build().trains and not arguments.names_folder
+        return newest_trained(ledger, self.spec) if verb == "replay" and needs_run else None
+
+
+def _window(value: WindowLike | None) -> Window | None:
+    return None if value is None else Window.of(value)
+
+
+def _stored(row: RunRow, version: VersionRow) -> RLExperimentSpec:
+    """The spec of a run's version; one that cannot be read names the plug-ins that the run was made with."""
+    try:
+        return spec_of_version(version)
+    except SpecError as error:
+        absent = [name for name in row.code_fingerprint.get("plugins", {}) if name not in catalogue.plugins()]
+        if not absent:
+            raise
+        named = " ".join(f"--plugin {name}" for name in absent)
+        remedy = f"Run {row.id} was made with {', '.join(absent)}: {named}, or plugins: in settings.yaml."
+        raise SpecError(error.what, error.why, remedy) from error
 
 
 def _as_spec(spec: RLExperimentSpec | JsonMapping | str | Path) -> RLExperimentSpec:

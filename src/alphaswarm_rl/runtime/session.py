@@ -22,6 +22,7 @@ from alphaswarm_rl.core.types import EvaluationPhase, JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder, is_stateful, load_preprocessing, preprocessing_state
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint
+from alphaswarm_rl.inference.policy_plan import PolicyPlan
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.run_recorder import RunRecorder, records_training
 from alphaswarm_rl.runtime.evaluate import evaluate_policy, evaluation_env, report_evaluation
@@ -29,7 +30,8 @@ from alphaswarm_rl.runtime.judging import CheckpointJudge
 from alphaswarm_rl.runtime.pace import Pace
 from alphaswarm_rl.runtime.progress import progress_of
 from alphaswarm_rl.runtime.rollout import EvaluationPlan
-from alphaswarm_rl.runtime.run import Run
+from alphaswarm_rl.runtime.run import Run, RunSetup
+from alphaswarm_rl.spec.sections import TrainingSpec
 
 if TYPE_CHECKING:
     from alphaswarm_rl.recording.device_tracker import DeviceTracker
@@ -57,8 +59,8 @@ class PhaseEnvs:
     evaluation: AnyVectorEnv | None
 
     @classmethod
-    def build(cls, builder: Builder, run: Run, opened: ExitStack) -> PhaseEnvs:
-        """Builds the environments of a training; `opened` closes them."""
+    def build(cls, builder: Builder, run: Run | RunSetup, opened: ExitStack) -> PhaseEnvs:
+        """Builds the environments of a training, or of one that is only planned; `opened` closes them."""
         training, evaluation = builder.spec.training, builder.spec.evaluation
         recorded = records_training(run.spec, run.settings, builder.device)
         on_device = builder.trains_on_device(recorded=recorded)
@@ -77,6 +79,13 @@ class PhaseEnvs:
             validation = evaluation_env(builder, "validation", training.validation_window, episodes=evaluation.episodes)
             opened.callback(validation.close)
         return cls(tracker, validation, final)
+
+
+def evaluation_interval(training: TrainingSpec) -> int | None:
+    """Transitions between two evaluations that choose the best model; None where none is sought."""
+    if not training.eval_during_training:
+        return None
+    return training.eval_freq or max(1, training.total_timesteps // 10)
 
 
 def _tracker(env: AnyVectorEnv, *, on_device: bool) -> EpisodeTracker | DeviceTracker:
@@ -123,9 +132,7 @@ class TrainingSession:
         training = run.spec.training
         self._log_every = training.log_interval * (learner.rollout_transitions or _OFF_POLICY_LOG_UNIT)
         self._save_every = run.settings.store.checkpoint_freq
-        self._validate_every = (
-            (training.eval_freq or max(1, training.total_timesteps // 10)) if training.eval_during_training else None
-        )
+        self._validate_every = evaluation_interval(training)
         self._validated_at: int | None = None
         self._metrics: dict[str, float] = {}
         self._start_counting()
@@ -264,7 +271,7 @@ class TrainingSession:
                 self.states(),
                 spec=run.spec.as_data(),
                 seed=self.builder.seed,
-                policy=self._policy_plan,
+                policy=self.policy_plan.to_json(),
                 claim=run.row.claim.number,
             )
         try:
@@ -308,10 +315,10 @@ class TrainingSession:
         self.store.prune(unneeded, refuse_stale=run.ledger.refuse_stale)
 
     @cached_property
-    def _policy_plan(self) -> JsonObject | None:
+    def policy_plan(self) -> PolicyPlan:
         """What answering with the agent needs, beside what it learns: the same in every checkpoint of the run."""
         remembers = bool(getattr(self.learner, "remembers", False))
-        return self.builder.policy_plan(self.env.env, self.run.spec.training.window, remembers=remembers).to_json()
+        return self.builder.policy_plan(self.env.env, self.run.spec.training.window, remembers=remembers)
 
     def held_checkpoints(self) -> list[Path]:
         """Checkpoints that somebody needs: other runs, models, and this run as its best."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Mapping
@@ -14,10 +15,14 @@ from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.ledger import Ledger, RunRow, VersionRow
+from alphaswarm_rl.ledger.mirror import fill_mirror
 from alphaswarm_rl.runtime.fingerprints import component_drift, machine_fingerprint, spec_code_fingerprint
 from alphaswarm_rl.runtime.run import Run, RunSetup, Verb
+from alphaswarm_rl.spec import RLExperimentSpec
 from alphaswarm_rl.telemetry.routes import routes
 from alphaswarm_rl.tracking.listener import destination_for
+
+_log = logging.getLogger(__name__)
 
 
 def checked_builder(setup: RunSetup, *, seed: int, window: Window) -> Builder:
@@ -42,6 +47,17 @@ def checked_builder(setup: RunSetup, *, seed: int, window: Window) -> Builder:
     return builder
 
 
+def played_windows(spec: RLExperimentSpec) -> dict[str, Window]:
+    """The windows that a training plays, by name, its own first."""
+    training, evaluation = spec.training, spec.evaluation
+    windows = {"training": training.window}
+    if training.eval_during_training:
+        windows["validation"] = training.validation_window
+    if evaluation.episodes:
+        windows["evaluation"] = evaluation.window
+    return windows
+
+
 def create_row(
     setup: RunSetup, ledger: Ledger, verb: Verb, version: VersionRow, *, seed: int, window: Window, **columns: object
 ) -> RunRow:
@@ -58,6 +74,7 @@ def create_row(
     """
     spec, settings = setup.spec, setup.settings
     device = resolve_device(settings.infer.device)
+    fill_mirror(ledger)
     return ledger.create_run(
         spec_id=version.spec_id,
         version_id=version.id,
@@ -73,30 +90,32 @@ def create_row(
         window_start=window.start,
         window_end=window.end,
         overrides=dict(setup.overrides),
-        notices=component_drift(version, spec),
+        notices=[*component_drift(version, spec), *setup.notices],
         **columns,
     )
 
 
+def builder_of(run: Run) -> Builder:
+    """A builder for a run that has its row."""
+    return run.setup.builder(seed=run.row.seed, device=resolve_device(run.row.device))
+
+
 def load_data(
     run: Run,
-    builder: Builder | None,
+    builder: Builder,
     windows: Mapping[str, Window],
     *,
     seen: tuple[Window, ...],
     trained_on: tuple[RunRow, Window] | None = None,
-) -> Builder:
+) -> None:
     """Emits the first two events of a run and loads its data; data that changed since the run began are refused.
 
     Args:
         run: The run.
-        builder: Its builder; None makes one.
+        builder: Its builder, which then has the data of all these windows.
         windows: The windows it plays, by name, its own first.
         seen: The windows whose bars the policy is trained on: what is in-sample is judged by them.
         trained_on: The run that trained the policy, and its window, where its bars can be compared with today's.
-
-    Returns:
-        The builder, with the data of all these windows.
     """
     row, window = run.row, next(iter(windows.values()))
     run.emit(
@@ -107,7 +126,6 @@ def load_data(
         spec_hash=row.spec_hash,
         seed=row.seed,
     )
-    builder = builder or run.setup.builder(seed=row.seed, device=resolve_device(row.device))
     builder.load_data((*windows.values(), *seen))
     fingerprint = builder.data_fingerprint(window)
     if row.resumed and fingerprint != row.data_fingerprint:
@@ -117,6 +135,10 @@ def load_data(
             "Put the data back, or train the spec again: rl train.",
         )
     found = builder.notices(judges=not {"evaluation", "replay"}.isdisjoint(windows), windows=windows)
+    doubts = builder.doubts(windows.values())
+    for doubt in doubts:  # a run may take hours: whoever waits is told before it begins
+        _log.warning("%s", doubt)
+    found += doubts
     if trained_on is not None and builder.has_other_bars(*trained_on):
         found.append(f"the bars of the training window are not those that run {trained_on[0].id} was trained on")
     known = row.notices or []
@@ -129,7 +151,6 @@ def load_data(
         notices=notices,
         **_describe_bars(builder, window),
     )
-    return builder
 
 
 def _describe_bars(builder: Builder, window: Window) -> JsonObject:
@@ -137,7 +158,9 @@ def _describe_bars(builder: Builder, window: Window) -> JsonObject:
         return {}
     panel = builder.data.raw(window)
     first, last = panel.timestamps[[panel.warmup, -1]].astype("datetime64[s]").astype(str).tolist()
+    choice = builder.data.choice
     return {
+        **({} if choice is None else {"universe": choice.describe()}),
         "assets": panel.num_assets,
         "bars": panel.num_bars - panel.warmup,
         "warmup_bars": panel.warmup,

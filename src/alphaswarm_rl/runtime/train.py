@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from alphaswarm_rl.core.errors import CheckpointError, RunError
 from alphaswarm_rl.core.run_listener import EvaluationMetrics, Resumption
 from alphaswarm_rl.core.types import JsonObject
-from alphaswarm_rl.inference.builder import Builder, training_windows
+from alphaswarm_rl.inference import initial_weights
+from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.inference.checkpoints import Checkpoint, LoadedCheckpoint, first_intact, load_checkpoint
+from alphaswarm_rl.inference.initial_weights import InitialWeights
 from alphaswarm_rl.inference.selection import is_reported, saved_checkpoints
+from alphaswarm_rl.inference.windows import training_windows
 from alphaswarm_rl.ledger import EvaluationRow, Ledger, RunRow
 from alphaswarm_rl.ledger.runs import RESUMABLE, not_resumable
 from alphaswarm_rl.recording.episodes import EpisodeTracker
@@ -35,6 +39,7 @@ def train(setup: RunSetup, ledger: Ledger, *, seed: int | str | None) -> RunResu
     """Opens a run of the spec's version and trains."""
     ledger.refuse_if_halted()
     training, drawn = setup.spec.training, start.draw_seed(seed, setup.spec.seed)
+    initial = initial_weights.load(setup.spec, setup.settings)
     builder = start.checked_builder(setup, seed=drawn, window=training.window)
     row = start.create_row(
         setup,
@@ -44,8 +49,10 @@ def train(setup: RunSetup, ledger: Ledger, *, seed: int | str | None) -> RunResu
         seed=drawn,
         window=training.window,
         total_timesteps=training.total_timesteps,
+        parent_run_id=None if initial is None else initial.run_id,
     )
-    return _run(setup, ledger, row, builder=builder)
+    beginning = FreshStart() if initial is None else WarmStart(initial)
+    return run_training(setup, ledger, row, beginning, builder)
 
 
 def resume(setup: RunSetup, ledger: Ledger, run_id: str, *, step: int | None = None) -> RunResult:
@@ -59,16 +66,65 @@ def resume(setup: RunSetup, ledger: Ledger, run_id: str, *, step: int | None = N
     if stopped.checkpoint is None:
         raise RunError(f"run {stopped.id}", "it has no checkpoint to go on from", "Train the spec again: rl train.")
     refuse_other_tables(setup.settings, ledger, stopped)
-    goes_on = _Continuation.choose(ledger, stopped, step)
+    goes_on = Resumed.choose(ledger, stopped, step)
     refuse_split(setup.spec, setup.settings, ledger, stopped, goes_on.loaded.checkpoint.timesteps)
     left = newest_claim(setup.settings, stopped.id, in_tables=stopped.recording.get("store") == "iceberg")
     # What is refused until here leaves the run as it was; what was chosen by a row that changed meanwhile is refused.
     claimed = ledger.claim_for_resume(stopped.id, at_least=left + 1, seen=stopped)
-    return _run(setup, ledger, claimed, goes_on=goes_on)
+    return run_training(setup, ledger, claimed, goes_on)
+
+
+class Beginning(Protocol):
+    """What a training begins with."""
+
+    @property
+    def details(self) -> JsonObject:
+        """What the event `agent.built` says of it."""
+
+    def prepare(self, builder: Builder) -> list[str]:
+        """Hands over what data are scaled by, before any are loaded; gives notices."""
+
+    def begin(self, session: TrainingSession) -> None:
+        """Brings what was built to where the training begins."""
+
+
+class FreshStart:
+    """A training that begins with nothing."""
+
+    details: JsonObject = {}  # noqa: RUF012  (nobody writes to it)
+
+    def prepare(self, builder: Builder) -> list[str]:
+        """Scalers are fitted when data are first looked at."""
+        return []
+
+    def begin(self, session: TrainingSession) -> None:
+        """Fits what must be fitted first."""
+        session.builder.fit_preprocessing(session.env.env)
 
 
 @dataclass(frozen=True)
-class _Continuation:
+class WarmStart:
+    """A training that begins with the weights of another.
+
+    Attributes:
+        initial: The weights.
+    """
+
+    initial: InitialWeights
+    details: JsonObject = field(default_factory=dict)
+
+    def prepare(self, builder: Builder) -> list[str]:
+        """Lets data be scaled as the weights are used to."""
+        return initial_weights.prepare(self.initial, builder)
+
+    def begin(self, session: TrainingSession) -> None:
+        """Hands weights and normaliser over."""
+        env, plan = session.env.env, session.policy_plan
+        session.run.add_notices(initial_weights.begin_with(self.initial, session.learner, env, plan))
+
+
+@dataclass(frozen=True)
+class Resumed:
     """Where a stopped run goes on.
 
     Attributes:
@@ -83,8 +139,22 @@ class _Continuation:
     line: tuple[Checkpoint, ...]
     notices: tuple[str, ...] = ()
 
+    @property
+    def details(self) -> JsonObject:
+        """The step that it goes on from."""
+        return {"resumed_at": self.loaded.checkpoint.timesteps}
+
+    def prepare(self, builder: Builder) -> list[str]:
+        """Puts fitted scalers back."""
+        builder.restore_data(self.loaded.states)
+        return []
+
+    def begin(self, session: TrainingSession) -> None:
+        """Puts the session back to where the run was saved."""
+        _restore(session, self)
+
     @classmethod
-    def choose(cls, ledger: Ledger, stopped: RunRow, step: int | None) -> _Continuation:
+    def choose(cls, ledger: Ledger, stopped: RunRow, step: int | None) -> Resumed:
         """The newest intact checkpoint, or the one of a step, which must be intact."""
         newest_first = last, *earlier = saved_checkpoints(ledger, stopped)
         kept = [saved for saved in (last, *earlier) if saved.path.is_dir()]
@@ -113,42 +183,29 @@ def _line_until(step: int, newest_first: Sequence[Checkpoint]) -> tuple[Checkpoi
     return tuple(saved for saved in reversed(newest_first) if saved.timesteps <= step)
 
 
-def _run(
-    setup: RunSetup,
-    ledger: Ledger,
-    row: RunRow,
-    *,
-    builder: Builder | None = None,
-    goes_on: _Continuation | None = None,
+def run_training(
+    setup: RunSetup, ledger: Ledger, row: RunRow, beginning: Beginning, builder: Builder | None = None
 ) -> RunResult:
-    training, evaluation = setup.spec.training, setup.spec.evaluation
-    windows = {"training": training.window}
-    if training.eval_during_training:
-        windows["validation"] = training.validation_window
-    if evaluation.episodes:
-        windows["evaluation"] = evaluation.window
+    """Trains in a row that is there, from any beginning to the end of the training."""
+    windows, seen = start.played_windows(setup.spec), training_windows(setup.spec.training)
     with open_run(setup, ledger, row) as run, ExitStack() as opened:
-        builder = start.load_data(run, builder, windows, seen=training_windows(training))
-        resumed: JsonObject = {}
-        if goes_on is not None:
-            builder.restore_data(goes_on.loaded.states)
-            resumed = {"resumed_at": goes_on.loaded.checkpoint.timesteps}
+        builder = builder or start.builder_of(run)
+        notices = beginning.prepare(builder)
+        start.load_data(run, builder, windows, seen=seen)
+        run.add_notices(notices)
         envs = PhaseEnvs.build(builder, run, opened)
         start.report_env(run, envs.train)
         learner = builder.build_learner(envs.train, training=True)
-        start.report_agent(run, builder, envs.train, resume=learner.resume, **resumed)
+        start.report_agent(run, builder, envs.train, resume=learner.resume, **beginning.details)
         recorder = opened.enter_context(run.open_recorder())
         session = TrainingSession(run, builder, learner, envs, recorder)
         session.judge = CheckpointJudge.open(run, builder, envs.validation, opened)
-        if goes_on is None:
-            builder.fit_preprocessing(envs.train.env)
-        else:
-            _restore(session, goes_on)
+        beginning.begin(session)
         _train(session)
     return RunResult.of(ledger.run(row.id))
 
 
-def _restore(session: TrainingSession, goes_on: _Continuation) -> None:
+def _restore(session: TrainingSession, goes_on: Resumed) -> None:
     """Puts a session back to where a stopped run was saved; what came after that is forgotten everywhere."""
     stopped, checkpoint = goes_on.stopped, goes_on.loaded.checkpoint
     run, done = session.run, checkpoint.timesteps

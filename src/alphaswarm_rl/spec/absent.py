@@ -23,7 +23,6 @@ class WaitingField:
 
 
 _WAITING = (
-    WaitingField("universe.model", None, "the universe models"),
     WaitingField("ensembler", None, "the ensemblers"),
     WaitingField("training.extras", {}, "a part that declares keys there"),
     WaitingField("evaluation.extras", {}, "a part that declares keys there"),

@@ -166,7 +166,7 @@ class RLExperimentSpec(FrozenModel):
         try:
             return cls.model_validate(dict(data), context={"stored": stored})
         except ValidationError as error:
-            raise SpecError(source, explain(error, cls), f"See every field: rl spec show {_like(data)}.") from error
+            raise _explained(error, data, source, stored=stored) from error
 
     @classmethod
     def from_yaml_str(cls, text: str, *, source: str = "spec") -> RLExperimentSpec:
@@ -231,6 +231,24 @@ class RLExperimentSpec(FrozenModel):
 def _version(ref: ComponentRef) -> int:
     cls: type[RLComponent] = ref.resolved[0]
     return cls.rl_version
+
+
+def _explained(error: ValidationError, data: JsonMapping, source: str, *, stored: bool) -> SpecError:
+    """What is wrong with a spec; one that was stored with keys that nobody knows here is of a newer version."""
+    why = explain(error, RLExperimentSpec)
+    remedy = f"See every field: rl spec show {_like(data)}."
+    if "unknown key" not in why:
+        return SpecError(source, why, remedy)
+    from importlib.metadata import version
+
+    ours = f"this is alphaswarm-rl {version('alphaswarm-rl')}"
+    if not stored:
+        return SpecError(source, why, f"{remedy} A key of a newer version needs that version; {ours}.")
+    return SpecError(
+        source,
+        f"it was stored by a newer version of alphaswarm-rl, or of a plug-in, and {ours}: {why}",
+        "Install the newer one: pip install --upgrade alphaswarm-rl.",
+    )
 
 
 def _like(data: JsonMapping) -> str:

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     RewardRef = ComponentRef
     TerminationRef = ComponentRef
     TrajectoryStoreRef = ComponentRef
+    UniverseModelRef = ComponentRef
 else:
     ActionRef = ref_to("action")
-    AdvantageRef = ref_to("advantage_estimator")
+    AdvantageRef = ref_to("advantage_estimator", bare=True)
     AgentRef = ref_to("agent")
     DataPipelineRef = ref_to("data_pipeline")
     EnsemblerRef = ref_to("ensembler")
@@ -26,3 +27,4 @@ else:
     RewardRef = ref_to("reward")
     TerminationRef = ref_to("termination")
     TrajectoryStoreRef = ref_to("trajectory_store")
+    UniverseModelRef = ref_to("universe_model")

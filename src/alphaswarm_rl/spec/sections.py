@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from alphaswarm_rl.core.hashing import added_field
 from alphaswarm_rl.core.model import FrozenModel, PlainText
 from alphaswarm_rl.core.seeding import LARGEST_SEED
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
-from alphaswarm_rl.spec.refs import AdvantageRef, AgentRef, EnsemblerRef, TrajectoryStoreRef
+from alphaswarm_rl.spec.init_from import InitFrom, named_weights
+from alphaswarm_rl.spec.refs import AdvantageRef, AgentRef, EnsemblerRef, TrajectoryStoreRef, UniverseModelRef
 
 
 def _iso(text: str) -> str:
@@ -34,18 +36,24 @@ def _symbol(text: str) -> str:
     text = text.strip().upper()
     if not text or any(character.isspace() for character in text):
         raise ValueError("a symbol is a ticker such as AAPL or AAPL.NASDAQ")
-    return text if "." in text else f"{text}.NASDAQ"
+    return text
 
 
-#: `TICKER.VENUE`; a bare ticker trades on NASDAQ.
+#: A ticker as it was written, in upper case; a venue behind it stays.
 Symbol = Annotated[PlainText, AfterValidator(_symbol)]
 
 
 class UniverseSpec(FrozenModel):
     """What is traded."""
 
-    symbols: list[Symbol] = Field(default_factory=list, description="Symbols as TICKER.VENUE.")
-    model: JsonObject | None = Field(None, description="Reference to a component that chooses the symbols.")
+    symbols: list[Symbol] = Field(
+        default_factory=list,
+        description="The assets, in their order, such as AAPL or AAPL.NASDAQ; empty: all that the data has. With a "
+        "model: those that it may choose from.",
+    )
+    model: UniverseModelRef | None = Field(
+        None, description="What chooses the assets, from the bars that were over at training.start; null: nothing."
+    )
     metadata: JsonObject = Field(default_factory=dict, description="Notes on the universe; stored and shown.")
 
 
@@ -109,6 +117,12 @@ class TrainingSpec(FrozenModel):
     advantage: AdvantageRef | None = Field(None, description="Advantage estimator of the agent.")
     stop_properly_penalty_coef: float | None = Field(
         None, ge=0, le=1, description="Reward kept by an episode that stopped improperly."
+    )
+    init_from: Annotated[InitFrom | None, BeforeValidator(named_weights)] = Field(
+        None,
+        description="Trained weights and normaliser to begin with: a run, model:ID or the folder of a checkpoint; "
+        "hashed as the checkpoint's SHA-256.",
+        json_schema_extra=added_field(since=2, born=None),
     )
     extras: JsonObject = Field(default_factory=dict, description="Keys that other parts declare.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alphaswarm_rl.core import catalogue
-from alphaswarm_rl.core.errors import SpecError
+from alphaswarm_rl.core.errors import ComponentError, SpecError
 from alphaswarm_rl.core.kinds import Agent
 from alphaswarm_rl.core.slots import DATA_PIPELINE, PARTS, WINDOW
 from alphaswarm_rl.spec.experiment import RLExperimentSpec
@@ -13,6 +13,11 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
     """Refuses parts and dates that the environment or the agent does not take, and asks for the data it needs."""
     assert spec.env is not None
     _refuse_unused_advantage(spec)
+    _refuse_short_windows(spec)
+    if spec.training.init_from is not None and spec.agent is not None and not spec.agent.build().trains:
+        raise SpecError(
+            "spec field 'training.init_from'", f"the agent {spec.agent.label!r} learns nothing", "Leave it out."
+        )
     slots = spec.env.build().slots()
     name = spec.env.name
     if WINDOW not in slots:
@@ -30,6 +35,12 @@ def refuse_unused_parts(spec: RLExperimentSpec) -> None:
                 f"the env {name!r} takes none",
                 "Leave it out, or use a trading environment: rl components list --kind env.",
             )
+    if spec.universe.model is not None and spec.training.start is None:
+        raise SpecError(
+            "spec field 'universe.model'",
+            "it chooses from what was known at training.start, and the spec has none",
+            "Give training: {start: DATE}, some bars after the data begin.",
+        )
     if DATA_PIPELINE in slots and spec.data_pipeline is None:
         raise SpecError(
             f"env {name!r}",
@@ -53,10 +64,25 @@ def _refuse_unused_advantage(spec: RLExperimentSpec) -> None:
     )
 
 
+def _refuse_short_windows(spec: RLExperimentSpec) -> None:
+    if spec.agent is None:
+        return
+    assert spec.env is not None
+    agent, frames = spec.agent.build(), spec.obs.stack_frames
+    try:
+        agent.check_frames(frames)
+    except ComponentError:
+        # Frames are the steps of a window only where an observation is one row of numbers; elsewhere the observation
+        # says how many steps it has, and the agent looks again when it is built.
+        if spec.env.build().flat_observations():
+            raise
+
+
 def _fields(spec: RLExperimentSpec) -> tuple[tuple[str, str, object], ...]:
     """Fields with the slot that each needs and what the spec says there; what is false is not there."""
     return (
         ("universe.symbols", DATA_PIPELINE, spec.universe.symbols),
+        ("universe.model", DATA_PIPELINE, spec.universe.model),
         *((name, name, getattr(spec, name)) for name in (DATA_PIPELINE, *(slot.name for slot in PARTS))),
         (
             "training.stop_properly_penalty_coef",

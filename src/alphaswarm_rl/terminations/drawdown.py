@@ -10,7 +10,7 @@ from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
-class Drawdown(Termination):
+class DrawdownTermination(Termination):
     """Ends an episode, by failure, when its value is `limit` or more below its highest so far."""
 
     rl_alias = "drawdown"

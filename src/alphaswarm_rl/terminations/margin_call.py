@@ -10,10 +10,11 @@ from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
-class MarginCall(Termination):
+class MarginCallTermination(Termination):
     """Ends an episode, by failure, when the account was called for margin or its value is at most `floor`."""
 
     rl_alias = "margin_call"
+    rl_short_names = ("MarginCall",)
     rl_category = "risk"
     improper = True
 

@@ -10,7 +10,7 @@ from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
 
 
-class RiskBreach(Termination):
+class RiskBreachTermination(Termination):
     """Ends an episode, by failure, when its positions are above a limit at the close.
 
     Limits are compared with values at the close over the equity; shorts count as longs. Where there is no equity left,
@@ -18,6 +18,7 @@ class RiskBreach(Termination):
     """
 
     rl_alias = "risk_breach"
+    rl_short_names = ("RiskBreach",)
     rl_category = "risk"
     improper = True
 
@@ -29,7 +30,7 @@ class RiskBreach(Termination):
         max_units: float | None = Field(None, gt=0, description="Largest position in units; null: any.")
 
         @model_validator(mode="after")
-        def _has_a_limit(self) -> RiskBreach.Config:
+        def _has_a_limit(self) -> RiskBreachTermination.Config:
             if self.max_gross is None and self.max_position is None and self.max_units is None:
                 raise ValueError("give at least one of max_gross, max_position and max_units")
             return self

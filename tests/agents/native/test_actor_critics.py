@@ -33,6 +33,7 @@ def loss_settings(**given: Any) -> LossSettings:
         **{
             "clip_range": 0.2,
             "clip_range_vf": None,
+            "clip_vf_form": "max",
             "ent_coef": 0.01,
             "vf_coef": 0.5,
             "max_grad_norm": math.inf,
@@ -92,7 +93,9 @@ def autograd(net: NumpyActorCritic, batch: Minibatch, loss: LossSettings, activa
     if loss.clip_range_vf is not None:
         old = torch.tensor(batch.values)
         near = old + (values - old).clamp(-loss.clip_range_vf, loss.clip_range_vf)
-        errors = torch.max(errors, (near - torch.tensor(batch.returns)) ** 2)
+        clipped = (near - torch.tensor(batch.returns)) ** 2
+        # Stable-Baselines3's own line is: value_loss = F.mse_loss(rollout_data.returns, values_pred), clipped values.
+        errors = clipped if loss.clip_vf_form == "sb3" else torch.max(errors, clipped)
     (-surrogate.mean() + loss.vf_coef * errors.mean() - loss.ent_coef * entropy.mean()).backward()
     return {
         name: tensor.grad.numpy() if tensor.grad is not None else np.zeros(tensor.shape) for name, tensor in p.items()
@@ -106,33 +109,49 @@ def autograd(net: NumpyActorCritic, batch: Minibatch, loss: LossSettings, activa
     same=st.booleans(),
     activation=st.sampled_from(["tanh", "relu"]),
     clip_vf=st.sampled_from([None, 0.1]),
+    form=st.sampled_from(["max", "sb3"]),
     masked=st.booleans(),
     seed=st.integers(0, 10_000),
     count=st.integers(1, 17),
 )
-def test_the_gradient_by_hand_is_autograds(space, pi, same, activation, clip_vf, masked, seed, count) -> None:
+def test_the_gradient_by_hand_is_autograds(space, pi, same, activation, clip_vf, form, masked, seed, count) -> None:
     head = ActionHead.of(HEADS[space])
     shape = NetworkShape(INPUTS, tuple(pi), tuple(pi) if same else (4,), head, activation)
     rng = np.random.default_rng(seed)
     net = NumpyActorCritic(shape, rng, np.float64)
     net.parameters += rng.normal(0, 0.3, len(net.parameters))
     batch = a_batch(head, net, seed, count, masked=masked)
-    loss = loss_settings(clip_range_vf=clip_vf)
+    loss = loss_settings(clip_range_vf=clip_vf, clip_vf_form=form)
     net.differentiate(batch, loss, loss.clip_range)
     expected = autograd(net, batch, loss, activation)
     for name, gradient in net.layout.to_named(net.gradient).items():
         np.testing.assert_allclose(gradient, expected[name], rtol=1e-6, atol=1e-9, err_msg=name)
 
 
+def test_the_two_forms_of_the_clipped_value_loss() -> None:
+    """Old value 0, clip 0.1. A new value of 0.5 beside a return of 1 is better than the clipped 0.1; beside 0 worse."""
+    values, returns, old = np.array([0.5, 0.5]), np.array([1.0, 0.0]), np.zeros(2)
+    losses, slopes = [], []
+    for worse in (False, True):
+        gradient, statistics = np.zeros(2), np.zeros(5)
+        kernels.value_loss(values, returns, old, 0.1, worse, 1.0, gradient, statistics)
+        losses.append(statistics[1])
+        slopes.append(gradient.tolist())
+    np.testing.assert_allclose(losses, [(0.9**2 + 0.1**2) / 2, (0.9**2 + 0.5**2) / 2])
+    # Stable-Baselines3's form pulls back no value beyond the range; the other does where that is the worse one.
+    assert slopes == [[0.0, 0.0], [0.0, 0.5]]
+
+
 @pytest.mark.parametrize("space", HEADS)
+@pytest.mark.parametrize("form", ["max", "sb3"])
 @pytest.mark.parametrize("vf", [(8, 8), (4,)])
-def test_by_hand_through_torch_and_on_a_device_learn_the_same(space: str, vf: tuple[int, ...]) -> None:
+def test_by_hand_through_torch_and_on_a_device_learn_the_same(space: str, vf: tuple[int, ...], form: str) -> None:
     head = ActionHead.of(HEADS[space])
     shape = NetworkShape(INPUTS, (8, 8), vf, head)
     hand = NumpyActorCritic(shape, np.random.default_rng(1))
     through = TorchActorCritic(shape, np.random.default_rng(1))
     device = DeviceActorCritic(shape, np.random.default_rng(1), device=torch.device("cpu"))
-    loss = loss_settings(max_grad_norm=0.5, clip_range_vf=0.2)
+    loss = loss_settings(max_grad_norm=0.5, clip_range_vf=0.2, clip_vf_form=form)
     for step in range(20):
         batch = a_batch(head, hand, step, 64, masked=True, kind=np.float32)
         expected = hand.learn(batch, loss, 1e-3, 0.2)

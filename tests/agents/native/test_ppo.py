@@ -227,7 +227,7 @@ class Counting(VectorEnv[Any, Any, Any]):
 def test_truncated_episodes_are_bootstrapped_from_what_they_showed_last() -> None:
     env = Counting()
     learner = PpoInhouse(
-        PpoInhouse.Config(n_steps=4, net_arch=(), normalize_observation=False, normalize_reward=False)
+        PpoInhouse.Config(n_steps=4, batch_size=4, net_arch=(), normalize_observation=False, normalize_reward=False)
     ).build(AgentRequest.for_env(env=env, seed=0))
     # The value of what is seen is ten times it.
     learner.net.set_weights(

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from alphaswarm_rl.agents.sb3.algorithms import algorithms
 from alphaswarm_rl.core.contracts import State
-from alphaswarm_rl.core.errors import CheckpointError
+from alphaswarm_rl.core.errors import CheckpointError, TrainingDiverged
 
 from ..worlds import CONTINUOUS, DICT, IMAGE, SMALL, Hooks, World, learner_for, same_state, trained, world_for
 
@@ -312,3 +312,29 @@ def test_memory_is_forgotten_where_an_episode_starts():
         assert part.shape == (1, 4, 8)
         same = [np.allclose(part[0, i], new[0, i], atol=1e-6) for i in range(4)]
         assert same == [True, False, False, True]
+
+
+@pytest.mark.parametrize("alias", SMALL)
+def test_a_training_that_diverges_says_so_and_its_state_is_no_boundary(alias):
+    env, hooks = world_for(alias), Hooks()
+    learner = learner_for(alias, env)
+    learner.train(env, 64, Hooks())
+    with torch.no_grad():
+        for weights in learner._model.policy.parameters():
+            weights.fill_(torch.nan)
+    if alias == "ars":
+        learner._model.weights.fill_(torch.nan)
+    with pytest.raises(TrainingDiverged, match="not finite any more"):
+        learner.train(env, 512, hooks)
+    # At most what was collected before the first update is reported; no update is.
+    assert not any("loss" in name for metrics in hooks.metrics for name in metrics)
+
+
+def test_an_error_that_is_no_divergence_stays_what_it_is():
+    class Broken(Hooks):
+        def should_halt(self):
+            raise ValueError("of somebody else")
+
+    env = world_for("ppo")
+    with pytest.raises(ValueError, match="of somebody else"):
+        learner_for("ppo", env).train(env, 64, Broken())

@@ -50,6 +50,7 @@ class LossSettings:
     Attributes:
         clip_range: Largest change of the probability ratio at the start; infinite: the plain policy gradient.
         clip_range_vf: Largest change of the value; None: any.
+        clip_vf_form: Whether the worse of the clipped and the new value's error counts, or the clipped one's alone.
         ent_coef: Weight of the entropy.
         vf_coef: Weight of the value loss; 0: there is no critic.
         max_grad_norm: Largest norm of the gradient.
@@ -58,6 +59,7 @@ class LossSettings:
 
     clip_range: float
     clip_range_vf: float | None
+    clip_vf_form: Literal["max", "sb3"]
     ent_coef: float
     vf_coef: float
     max_grad_norm: float

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
 
-from alphaswarm_rl.agents.encoders import EncodedConfig, Layers
+from alphaswarm_rl.agents.encoders import EncodedConfig, Layers, check_window
 from alphaswarm_rl.core.kinds import Agent
 from alphaswarm_rl.core.refs import ComponentRef
 from alphaswarm_rl.replay_buffers.components import BufferRef
@@ -73,6 +73,10 @@ class DdqnInhouse(Agent):
             if capacity is not None and capacity < self.batch_size:
                 raise ValueError(f"batch_size {self.batch_size} is more than the replay's capacity of {capacity}")
             return self
+
+    def check_frames(self, frames: int | None) -> None:
+        """Raises where its encoder needs more of them."""
+        check_window(self.config.encoder, frames)
 
     def build(self, request: AgentRequest) -> Learner:
         """The learner itself."""

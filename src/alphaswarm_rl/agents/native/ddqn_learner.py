@@ -245,6 +245,9 @@ class DdqnLearner(NativeLearner):
             arrays |= to_arrays(self.observation)
         return State(arrays, data)
 
+    def _load_policy(self, state: State) -> None:
+        self._q.begin_with(state.arrays)
+
     def _load(self, state: State) -> bool:
         data = state.data
         self._gradient_steps = int(data["gradient_steps"])

@@ -106,7 +106,8 @@ class HostActorCritic(ActorCritic):
             gaussian_loss(outputs, self._log_std(), batch.actions, *shared, d_outputs, d_log_std, statistics)
         if loss.vf_coef > 0:
             clip = math.inf if loss.clip_range_vf is None else loss.clip_range_vf
-            value_loss(values, batch.returns, batch.values, clip, loss.vf_coef, d_values, statistics)
+            worse = loss.clip_vf_form == "max"
+            value_loss(values, batch.returns, batch.values, clip, worse, loss.vf_coef, d_values, statistics)
         else:
             d_values[:] = 0
         return statistics

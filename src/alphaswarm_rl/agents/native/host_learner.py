@@ -78,6 +78,7 @@ class HostPpoLearner(PpoLearner):
         rollout = self._rollout
         assert rollout is not None
         require_same_step_autoreset(env)
+        self._undo_cut(env, total_timesteps)
         if self._needs_reset(env):
             self._begin(env, rollout)
         n = env.num_envs
@@ -89,6 +90,8 @@ class HostPpoLearner(PpoLearner):
                 halted = self._collect(env, rollout, length, hooks)
                 metrics: dict[str, float] = {}
                 if rollout.filled == length:
+                    if length < self._settings.n_steps:
+                        self._before_cut = self.get_state()
                     metrics = self._learn(rollout, length, min(begun / total_timesteps, 1.0))
                     rollout.filled, self._noise = 0, None
                 elif not can_restore(env):
@@ -98,6 +101,17 @@ class HostPpoLearner(PpoLearner):
                 hooks.boundary(metrics)
                 if halted:
                     return
+
+    def _undo_cut(self, env: AnyVectorEnv, total_timesteps: int) -> None:
+        """Takes back what a rollout taught that an earlier total cut short, where there is more of it to come.
+
+        An environment that cannot be put back begins new episodes: there the rollout is over.
+        """
+        before, self._before_cut = self._before_cut, None
+        if total_timesteps <= self.timesteps:
+            self._before_cut = before
+        elif before is not None and can_restore(env):
+            self._load(before)
 
     def _forget(self, rollout: Rollout, n: int) -> None:
         self.timesteps -= rollout.filled * n
@@ -119,6 +133,9 @@ class HostPpoLearner(PpoLearner):
         head, n = self.net.head, env.num_envs
         if self._noise is None:
             self._noise = noise_of(head, self._drawing, length, n)
+        elif len(self._noise) < length:  # a shorter rollout was begun, for a smaller total
+            more = noise_of(head, self._drawing, length - len(self._noise), n)
+            self._noise = np.concatenate([self._noise, more])
         while rollout.filled < length:
             step = rollout.filled
             seen = rollout.observations[step]
@@ -210,6 +227,12 @@ class HostPpoLearner(PpoLearner):
         return batches
 
     # Prediction.
+
+    @property
+    def waiting(self) -> int:
+        """Transitions of the rollout that is not full yet."""
+        rollout = self._rollout
+        return 0 if rollout is None else rollout.filled * rollout.rewards.shape[1]
 
     @property
     def remembers(self) -> bool:

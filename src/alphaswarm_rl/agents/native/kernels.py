@@ -161,9 +161,16 @@ def gaussian_loss(
 
 @njit(cache=True, nogil=True)
 def value_loss(
-    values: Array, returns: Array, old_values: Array, clip: float, coef: float, gradient: Array, statistics: Array
+    values: Array,
+    returns: Array,
+    old_values: Array,
+    clip: float,
+    worse: bool,
+    coef: float,
+    gradient: Array,
+    statistics: Array,
 ) -> None:
-    """Mean squared error of the critic; with `clip`, of the worse of the new value and one near the old value."""
+    """Mean squared error of the critic; with `clip` of a value near the old one, or of the worse of it and the new."""
     count = len(values)
     total = 0.0
     for row in range(count):
@@ -171,7 +178,7 @@ def value_loss(
         if clip < np.inf:
             change = values[row] - old_values[row]
             near = old_values[row] + min(max(change, -clip), clip) - returns[row]
-            if near * near > error * error:
+            if not worse or near * near > error * error:
                 error, slope = near, 1.0 if abs(change) < clip else 0.0
         total += error * error
         gradient[row] = coef * 2.0 * error * slope / count

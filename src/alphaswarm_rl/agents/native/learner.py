@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from alphaswarm_rl.agents.stepping import can_restore
@@ -38,18 +40,29 @@ class NativeLearner(ABC):
 
         A state of another agent, or one that does not fit, is a CheckpointError.
         """
+        with self._fitting(state, "Load a checkpoint of the same spec."):
+            self._restored = self._load(state)
+
+    def begin_with(self, state: State) -> None:
+        """Takes over weights and normaliser of another training; optimiser, counters and streams are its own.
+
+        A state of another agent, or one that does not fit, is a CheckpointError.
+        """
+        with self._fitting(state, "Begin with one of the same agent, networks and normalisation."):
+            self._load_policy(state)
+
+    @contextmanager
+    def _fitting(self, state: State, remedy: str) -> Iterator[None]:
         agent = state.data.get("agent")
         if agent != self._alias:
             raise CheckpointError(
                 f"the state of agent {agent!r}", f"this agent is {self._alias!r}", "Load one of its own."
             )
         try:
-            self._restored = self._load(state)
+            yield
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"the state of agent {self._alias!r}",
-                f"it does not fit: {error!r}",
-                "Load a checkpoint of the same spec.",
+                f"the state of agent {self._alias!r}", f"it does not fit: {error!r}", remedy
             ) from error
 
     @property
@@ -60,3 +73,7 @@ class NativeLearner(ABC):
     @abstractmethod
     def _load(self, state: State) -> bool:
         """Takes a state over; says whether training can go on from it."""
+
+    @abstractmethod
+    def _load_policy(self, state: State) -> None:
+        """Takes over weights and normaliser alone."""

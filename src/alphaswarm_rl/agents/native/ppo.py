@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic_core import PydanticCustomError
 
-from alphaswarm_rl.agents.encoders import EncodedConfig, Layers
+from alphaswarm_rl.agents.encoders import EncodedConfig, Layers, check_window
 from alphaswarm_rl.core.errors import ComponentError
+from alphaswarm_rl.core.hashing import added_field
 from alphaswarm_rl.core.kinds import Agent, BaseAdvantageEstimator
 from alphaswarm_rl.core.model import FrozenModel
 
@@ -108,6 +110,10 @@ class _OnPolicyAgent(Agent):
         """Raises where a parameter would have no effect beside that estimator."""
         self.config.check_advantage(estimator)
 
+    def check_frames(self, frames: int | None) -> None:
+        """Raises where its encoder needs more of them."""
+        check_window(self.config.encoder, frames)
+
     def build(self, request: AgentRequest) -> Learner:
         """The learner, on a device where the environment is."""
         from alphaswarm_rl.agents.native.ppo_learner import build_learner
@@ -134,11 +140,25 @@ class PpoInhouse(_OnPolicyAgent):
         clip_schedule: Literal["constant", "linear"] = Field(
             "constant", description="Whether the clip range stays, or falls in a line to 0 at the end of training."
         )
-        clip_range_vf: PositiveFloat | None = Field(None, description="Largest change of the value; null is no limit.")
+        clip_range_vf: PositiveFloat | None = Field(
+            None, description="Largest change of the value, by clip_vf_form; null is no limit."
+        )
+        clip_vf_form: Literal["max", "sb3"] = Field(
+            "max",
+            description="What clip_range_vf makes the value loss. max: the larger of the errors of the new and of the "
+            "clipped value; sb3: the error of the clipped value alone, as in Stable-Baselines3.",
+            json_schema_extra=added_field(since=2, born="max"),
+        )
         target_kl: PositiveFloat | None = Field(
             None, description="An update stops early beyond 1.5 times this; null is never."
         )
         ent_coef: NonNegativeFloat = Field(0.0, description="Weight of the entropy in the loss.")
+
+        @model_validator(mode="after")
+        def _form_is_used(self) -> PpoInhouse.Config:
+            if self.clip_vf_form != "max" and self.clip_range_vf is None:
+                raise PydanticCustomError("no_effect", "clip_vf_form has no effect without clip_range_vf", {})
+            return self
 
 
 class A2cInhouse(_OnPolicyAgent):

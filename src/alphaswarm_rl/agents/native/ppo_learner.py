@@ -34,6 +34,7 @@ from alphaswarm_rl.agents.native.learner import NativeLearner
 from alphaswarm_rl.agents.native.ppo import A2cInhouse, NativeOnPolicyConfig, PpoInhouse
 from alphaswarm_rl.agents.native.scaling import RewardScale
 from alphaswarm_rl.agents.observations import flattening
+from alphaswarm_rl.agents.rollouts import refuse_large_batch
 from alphaswarm_rl.agents.stepping import is_on_device
 from alphaswarm_rl.core.contracts import Advantages, AgentRequest, Learner, RolloutRewards, State, Stateful
 from alphaswarm_rl.core.errors import TrainingDiverged
@@ -102,6 +103,7 @@ class PpoSettings:
             loss=LossSettings(
                 clip_range=ppo.clip_range if ppo else math.inf,
                 clip_range_vf=ppo.clip_range_vf if ppo else None,
+                clip_vf_form=ppo.clip_vf_form if ppo else "max",
                 ent_coef=config.ent_coef,
                 # Without values to learn there is no critic.
                 vf_coef=config.vf_coef if estimator.uses_values else 0.0,
@@ -119,6 +121,7 @@ class PpoSettings:
 
 def build_learner(alias: str, config: PpoInhouse.Config | A2cInhouse.Config, request: AgentRequest) -> Learner:
     """The learner; where the environment is on a device, all of it is."""
+    refuse_large_batch(alias, config, request)
     settings = PpoSettings.of(config, request)
     if is_on_device(request.env):
         from alphaswarm_rl.agents.native.device_learner import DevicePpoLearner
@@ -208,6 +211,8 @@ class PpoLearner(NativeLearner):
         self._settings = settings
         self._estimator = settings.estimator
         self._training = request.training
+        #: Before the update by a rollout that the total cut short: a longer training goes on filling that rollout.
+        self._before_cut: State | None = None
         #: Gradient steps of a loaded policy, which a learner that only predicts has no optimiser for.
         self._loaded_updates = 0
 
@@ -290,7 +295,33 @@ class PpoLearner(NativeLearner):
             state = scale.get_state()
             arrays |= state.prefixed(f"scale_{name}")
             data[f"scale_{name}"] = state.data
+        if self._before_cut is not None:
+            arrays |= self._before_cut.prefixed("before_cut")
+            data["before_cut"] = self._before_cut.data
         return State(arrays, data)
+
+    @property
+    def waiting(self) -> int:
+        """Transitions of the rollout that is not full yet."""
+        return 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it learnt from a rollout that a total cut short, and cannot go back to before."""
+        assert self.rollout_transitions is not None
+        return self._before_cut is None and (self.timesteps - self.waiting) % self.rollout_transitions != 0
+
+    def _load_policy(self, state: State) -> None:
+        measures, measured = self._observation_moments, "scale_observations" in state.data
+        if measured != (measures is not None):
+            theirs, ours = ("standardised", "plain") if measured else ("plain", "standardised")
+            raise ValueError(f"its networks learnt from {theirs} observations, and these from {ours} ones")
+        self.net.set_weights(state.under("weights"))
+        if measures is not None:
+            measures.set_state(state.part("scale_observations"))
+        if self._reward_scale is not None and "scale_rewards" in state.data:
+            # The value function speaks on this scale; sums of episodes in progress are none of this training.
+            self._reward_scale.moments.set_state(state.part("scale_rewards"))
 
     def _load(self, state: State) -> bool:
         self.net.set_weights(state.under("weights"))
@@ -300,6 +331,7 @@ class PpoLearner(NativeLearner):
         self._loaded_updates = steps = int(state.data["gradient_steps"])
         if not self._training:
             return False  # what only training needs may be of another device
+        self._before_cut = state.part("before_cut") if "before_cut" in state.data else None
         self._load_training_state(state)
         self.net.set_optimiser(state.under("adam_first"), state.under("adam_second"), steps)
         for name, scale in self._scales().items():

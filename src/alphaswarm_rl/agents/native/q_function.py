@@ -168,13 +168,23 @@ class QFunction:
             named["dropout"] = self._dropout.get_state()
         return {name: to_array(tensor) for name, tensor in named.items()}
 
-    def set_arrays(self, arrays: dict[str, Array], gradient_steps: int) -> None:
-        """Continues from there, after that many gradient steps."""
+    def begin_with(self, arrays: Mapping[str, Array]) -> None:
+        """Takes over the weights of both networks; the optimiser begins anew."""
+        self._set_weights(arrays)
+        zeros = torch.zeros_like(self._weights)
+        self._set_moments(zeros, zeros.clone(), 0)
+
+    def _set_weights(self, arrays: Mapping[str, Array]) -> None:
         with torch.no_grad():
             for part, module in (("online", self.online), ("target", self.target)):
                 for name, tensor in module.state_dict().items():
                     array = fitting(arrays, f"{part}/{name}", tuple(tensor.shape))
                     tensor.copy_(torch.from_numpy(np.array(array)))
+
+    def set_arrays(self, arrays: dict[str, Array], gradient_steps: int) -> None:
+        """Continues from there, after that many gradient steps."""
+        self._set_weights(arrays)
+        with torch.no_grad():
             first, second = (self._moved(np.array(arrays[f"adam/{name}"])) for name in ("first", "second"))
             self._set_moments(first, second, gradient_steps)
         if self.online.encoder is not None:

@@ -365,7 +365,8 @@ class DeviceActorCritic(ActorCritic):
         if settings.clip_range_vf is not None:
             limit = settings.clip_range_vf
             close = batch.values + torch.clamp(values - batch.values, -limit, limit)
-            errors = torch.maximum(errors, (close - batch.returns) ** 2)
+            clipped_errors = (close - batch.returns) ** 2
+            errors = torch.maximum(errors, clipped_errors) if settings.clip_vf_form == "max" else clipped_errors
         value_loss = errors.mean()
         entropy = entropies.mean()
         loss = policy_loss + settings.vf_coef * value_loss - settings.ent_coef * entropy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from alphaswarm_rl.agents.encoders import check_window
 from alphaswarm_rl.agents.sb3.configs import ARSConfig, SB3Config
 from alphaswarm_rl.agents.sb3.off_policy_configs import (
     DDPGConfig,
@@ -63,10 +64,19 @@ class SB3Adapter(Agent):
         if config is not None:
             cls.Config, cls.rl_tags, cls.action_spaces = config, tags, actions  # type: ignore[assignment,misc]
 
+    def schedules(self) -> tuple[str, ...]:
+        """Its parameters that change over the whole of a training; exploration by shares of it is one."""
+        shares = ("exploration_fraction",) if "exploration_fraction" in type(self.config).model_fields else ()
+        return (*super().schedules(), *shares)
+
     @property
     def algorithm(self) -> tuple[str, str]:
         """Module and class of the algorithm."""
         return self.package, type(self).__name__
+
+    def check_frames(self, frames: int | None) -> None:
+        """Raises where its encoder needs more of them."""
+        check_window(getattr(self.config, "encoder", None), frames)
 
     def build(self, request: AgentRequest) -> Learner:
         """The algorithm with its networks, for that environment."""

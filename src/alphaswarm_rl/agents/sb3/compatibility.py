@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.preprocessing import is_image_space
 
+from alphaswarm_rl.agents.rollouts import refuse_large_batch
 from alphaswarm_rl.agents.sb3.algorithms import SB3Adapter
 from alphaswarm_rl.core.catalogue import listing
 from alphaswarm_rl.core.errors import ComponentError
@@ -120,5 +121,7 @@ def _check_parameters(agent: SB3Adapter, request: AgentRequest) -> None:
             "a rollout of one transition (n_steps times the number of environments) cannot be normalised",
             "Raise n_steps, or set normalize_advantage to false.",
         )
+    if on_policy and hasattr(config, "n_steps"):
+        refuse_large_batch(agent.rl_alias, config, request)
     if not on_policy and config.n_steps > 1 and isinstance(request.observation_space, spaces.Dict):
         raise _misfit(agent, "n-step returns are not there for Dict observations", "Set n_steps to 1.")

@@ -12,8 +12,9 @@ Nothing of it is pickled: `state.py` turns a model's modules, optimisers and buf
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,10 +36,12 @@ from alphaswarm_rl.agents.sb3.state import (
     get_tensors,
     tensors_to_load,
     unfit,
+    weights_to_load,
 )
 from alphaswarm_rl.agents.sb3.vec_env import as_sb3
 from alphaswarm_rl.core import seeding
 from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, State, TrainingHooks
+from alphaswarm_rl.core.errors import TrainingDiverged
 from alphaswarm_rl.core.generator_state import generator_state, set_generator_state
 from alphaswarm_rl.core.types import Array, Batch, JsonMapping, JsonObject, Masks
 
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 
 #: Counters of a model, as far as its algorithm has them. `_n_calls` times DQN's target updates.
 _COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "exploration_rate")
+
+#: Weights and losses that an error names.
+_MOST_NAMED = 5
 
 _PARTS = {"algorithm", "num_envs", "counters", "optimisers", "generators", "action_space", "episodes"}
 
@@ -129,7 +135,12 @@ class SB3Learner:
             if self._replay_buffer is not None:
                 end_trajectories(self._replay_buffer)
             # `learn` adds what is done already to the total, so that schedules see the progress of the whole training.
-            self._model.learn(remaining, callback=callback, log_interval=None, reset_num_timesteps=False)
+            try:
+                self._model.learn(remaining, callback=callback, log_interval=None, reset_num_timesteps=False)
+            except (ValueError, AssertionError, RuntimeError) as error:
+                # torch refuses a distribution of NaN in words of its own.
+                _refuse_diverged(self._model, cause=error)
+                raise
             if callback.halted:
                 self._return_to_mark()
             else:
@@ -203,15 +214,25 @@ class SB3Learner:
         load_tensors()
         if load_replay is not None:
             load_replay()
-        if isinstance(self._model, ResumableARS):
-            # ARS moves a vector of weights of its own, and its policy follows.
-            self._model.weights = torch.nn.utils.parameters_to_vector(self._model.policy.parameters()).detach()
+        self._follow_policy()
         self._set_counters(data["counters"])
         self._trained_elsewhere = _was_trained_elsewhere(data)
         self._set_episodes(data["episodes"])
         self._training.move_to(generators)
         self._foreign_num_envs = data["num_envs"] if foreign else None
         self._set_mark()
+
+    def begin_with(self, state: State) -> None:
+        """Takes over the weights of another training's model; optimisers, counters and streams are its own."""
+        if state.data.get("algorithm") != self._alias:
+            raise unfit(f"it is of the agent {state.data.get('algorithm')!r}, not {self._alias!r}")
+        weights_to_load(self._model, State(state.under("tensors")))()
+        self._follow_policy()
+
+    def _follow_policy(self) -> None:
+        if isinstance(self._model, ResumableARS):
+            # ARS moves a vector of weights of its own, and its policy follows.
+            self._model.weights = torch.nn.utils.parameters_to_vector(self._model.policy.parameters()).detach()
 
     @property
     def _replay_buffer(self) -> Any:
@@ -299,9 +320,29 @@ class HooksCallback(BaseCallback):
     def report(self) -> None:
         """Reports a boundary, unless nothing was trained since the last one."""
         if self.model.num_timesteps != self._whole_at:
+            metrics = _take_metrics(self.model)
+            losses = {name: value for name, value in metrics.items() if name.endswith("loss")}
+            off_policy = getattr(self.model, "replay_buffer", None) is not None
+            # Losses cost nothing to look at, and agents that learn from rollouts have few of these to look at weights.
+            if not off_policy or not all(map(math.isfinite, losses.values())):
+                _refuse_diverged(self.model, losses)
             self._whole_at = self.model.num_timesteps
             self._mark()
-            self._hooks.boundary(_take_metrics(self.model))
+            self._hooks.boundary(metrics)
+
+
+def _refuse_diverged(
+    model: BaseAlgorithm, losses: Mapping[str, float] | None = None, cause: Exception | None = None
+) -> None:
+    """Refuses a model whose losses or weights are not finite any more."""
+    broken = [f"{name} is {value}" for name, value in (losses or {}).items() if not math.isfinite(value)]
+    broken += [name for name, weights in model.policy.named_parameters() if not bool(torch.isfinite(weights).all())]
+    if broken:
+        raise TrainingDiverged(
+            f"the agent after {model.num_timesteps} transitions",
+            f"its numbers are not finite any more: {', '.join(broken[:_MOST_NAMED])}",
+            "Lower learning_rate or max_grad_norm, and look for rewards or observations that are not finite.",
+        ) from cause
 
 
 def _take_metrics(model: BaseAlgorithm) -> dict[str, float]:

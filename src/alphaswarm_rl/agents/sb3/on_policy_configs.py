@@ -55,7 +55,11 @@ class ClippedConfig(OnPolicyConfig, LossConfig):
     batch_size: PositiveInt = Field(64, description="Transitions per gradient step.")
     n_epochs: PositiveInt = Field(10, description="Passes over each rollout.")
     clip_range: PositiveFloat = Field(0.2, description="Largest change of the probability ratio.")
-    clip_range_vf: PositiveFloat | None = Field(None, description="Largest change of the value; null is no limit.")
+    clip_range_vf: PositiveFloat | None = Field(
+        None,
+        description="Largest change of the value; the loss is the error of the clipped value alone. null is no limit. "
+        "The larger of both errors is clip_vf_form: max of ppo_inhouse.",
+    )
     target_kl: PositiveFloat | None = Field(
         None, description="An update stops early beyond 1.5 times this; null is never."
     )

@@ -87,6 +87,22 @@ def tensors_to_load(model: BaseAlgorithm, state: State) -> Callable[[], None]:
     return load
 
 
+def weights_to_load(model: BaseAlgorithm, state: State) -> Callable[[], None]:
+    """The same of weights alone: optimisers begin anew."""
+    names, loose = model._get_torch_save_params()
+    modules = {name: part for name in names if isinstance(part := recursive_getattr(model, name), torch.nn.Module)}
+    read = {name: _read_module(name, part, _below(state.arrays, name)) for name, part in modules.items()}
+    tensors = {name: _read_loose(state.arrays, name, recursive_getattr(model, name)) for name in loose}
+
+    def load() -> None:
+        for name, weights in read.items():
+            modules[name].load_state_dict(weights)
+        for name, tensor in tensors.items():
+            recursive_getattr(model, name).data = tensor.to(model.device)
+
+    return load
+
+
 def _below(arrays: Mapping[str, Array], name: str) -> dict[str, Array]:
     return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}
 

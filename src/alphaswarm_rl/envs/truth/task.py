@@ -79,6 +79,10 @@ class TruthComponent(EnvComponent):
     #: Names of the observation's values.
     columns: ClassVar[tuple[str, ...]]
 
+    def flat_observations(self) -> bool:
+        """It shows one row of numbers."""
+        return True
+
     @abc.abstractmethod
     def action_space(self) -> AnySpace:
         """The action space of one environment."""

@@ -161,14 +161,19 @@ class PatchTSTBackbone(Backbone):
                 refuse(f"stride ({self.stride}) above patch ({self.patch}) would leave steps out")
             return self
 
-    def network(self, features: int, length: int, features_dim: int) -> nn.Module:
-        """The bare network; a window shorter than a patch is an error."""
-        if length < self.config.patch:
+    def check_length(self, length: int) -> None:
+        """Raises where a window is shorter than a patch."""
+        patch = self.config.patch
+        if length < patch:
             raise ComponentError(
                 f"policy_backbone {self.rl_alias!r}",
-                f"its windows of {length} steps are shorter than a patch of {self.config.patch}",
-                "Use longer windows, or a smaller patch and stride.",
+                f"its windows of {length} step{'s' * (length != 1)} are shorter than a patch of {patch}",
+                f"Use windows of {patch} steps or more (obs.stack_frames: {patch}), or a smaller patch and stride.",
             )
+
+    def network(self, features: int, length: int, features_dim: int) -> nn.Module:
+        """The bare network; a window shorter than a patch is an error."""
+        self.check_length(length)
         return super().network(features, length, features_dim)
 
 
