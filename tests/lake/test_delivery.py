@@ -15,7 +15,7 @@ from alphaswarm_rl.lake import producers
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.compaction import compact, merge_spooled
 from alphaswarm_rl.lake.delivery import deliver, deliver_all, drop, phase_and_name
-from alphaswarm_rl.lake.maintenance import sweep
+from alphaswarm_rl.lake.maintenance import expire, expired_by_commit, sweep
 from alphaswarm_rl.lake.segments import Segment, SegmentName, merge, spooled
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.views import ensure_duckdb_views
@@ -60,6 +60,88 @@ def test_all_segments_of_a_table_come_in_one_commit(lake):
         assert len(lake.table(kind).metadata.snapshots) == 1
         assert rows_of(lake, RUN)[kind].num_rows == rows(kind, episodes=4).num_rows
     assert left(lake) == []
+
+
+def test_the_account_is_told_once_for_all_tables(lake):
+    told = []
+    segments = spool(lake)
+    deliver(lake, segments, told.append)
+    assert told == [segments]
+    assert left(lake) == []
+
+
+def test_what_is_in_its_table_is_accounted_for_though_another_commit_fails(lake, monkeypatch):
+    segments, told = spool(lake, kinds=("trajectories", "equity_curves", "fills")), []
+    exchange = producers.exchange
+
+    def failing(table, **more):
+        if table.name()[-1].startswith("equity"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        exchange(table, **more)
+
+    monkeypatch.setattr(producers, "exchange", failing)
+    with pytest.raises(LakeError, match="No space left"):
+        deliver(lake, segments, told.extend)
+    assert told == segments[:1]
+    assert left(lake) == [segment.path for segment in segments[1:]]
+    monkeypatch.setattr(producers, "exchange", exchange)
+    deliver_all(lake, told.extend)
+    assert [one.name for one in told] == [one.name for one in segments]
+    assert left(lake) == []
+
+
+def test_kinds_of_which_nothing_is_left_to_do_are_said(lake):
+    once = spool(lake, kinds=STEPS, number=0), spool(lake, kinds=("fills",), number=0)
+    again = spool(lake, kinds=STEPS, number=1, first_episode=1, timesteps=6)
+    other_phase = spool(lake, kinds=("fills",), phase="evaluate")
+    assert deliver(lake, [*once[0], *once[1], *again, *other_phase], nothing) == {"fills"}
+    # In the table there are others of the run, which may have to be merged with it.
+    more = spool(lake, kinds=("fills",), number=1, first_episode=1, timesteps=6)
+    assert deliver(lake, more, nothing) == set()
+    assert deliver(lake, more, nothing) == set()
+
+
+def test_snapshots_expire_in_the_commit_of_a_delivery(lake, monkeypatch):
+    for number in range(4):
+        (segment,) = spool(lake, kinds=STEPS, number=number, first_episode=number, timesteps=3 * (number + 1))
+        deliver(lake, [segment], nothing)
+    table = lake.table("trajectories")
+    pinned, _, tagged, current = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
+    table.manage_snapshots().create_tag(tagged, "paper").commit()
+    commits, commit_table = [], lake.catalog.commit_table
+    monkeypatch.setattr(
+        lake.catalog, "commit_table", lambda *args: (commits.append(args[0].name()), commit_table(*args))[1]
+    )
+    (last,) = spool(lake, kinds=STEPS, number=4, first_episode=4, timesteps=15)
+    pin = {"class": "iceberg", "kwargs": {"table": "rl.trajectories", "snapshot_id": pinned}}
+    deliver(lake, [last], nothing, expired=expired_by_commit(lake, [pin]))
+    kept = [snapshot.snapshot_id for snapshot in lake.table("trajectories").metadata.snapshots]
+    assert kept[:2] == [pinned, tagged]
+    assert len(kept) == 3
+    assert current not in kept
+    assert len(commits) == 1
+    assert sorted(set(episodes(lake))) == [0, 1, 2, 3, 4]
+
+
+def test_a_snapshot_that_another_process_expired_meanwhile_is_looked_for_again(lake, settings):
+    spooled_run(lake, 1)
+    deliver_all(lake, nothing)
+    (more,) = spool(lake, kinds=STEPS, number=1, first_episode=1, timesteps=6)
+    deliver(lake, [more], nothing)
+    (last,) = spool(lake, kinds=STEPS, number=2, first_episode=2, timesteps=9)
+    ask, asked = expired_by_commit(lake, []), []
+
+    def expired(table, kind):
+        asked.append(ask(table, kind))
+        if len(asked) == 1:
+            with Lake(settings) as other:
+                assert expire(other, [])[other.identifier("trajectories")] == 1
+        return asked[-1]
+
+    assert deliver(lake, [last], nothing, expired=expired) == set()
+    assert [len(found) for found in asked] == [2, 1]
+    assert len(lake.table("trajectories").metadata.snapshots) == 1
+    assert episodes(lake) == [0] * 3 + [1] * 3 + [2] * 3
 
 
 def test_nothing_to_deliver_makes_nothing(lake, settings):

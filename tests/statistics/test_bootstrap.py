@@ -56,6 +56,19 @@ def test_a_resample_is_made_of_runs_of_the_series_on_a_ring():
     assert np.bincount(single.ravel(), minlength=50).min() > 0
 
 
+@pytest.mark.parametrize(("periods", "length"), [(1, 1.0), (7, 2.2), (300, 12.5)])
+def test_a_block_goes_on_row_by_row_from_where_it_begins(periods, length):
+    rng = generator(4, "blocks")
+    begins, starts = rng.random((9, periods)) < 1.0 / length, rng.integers(periods, size=(9, periods))
+    expected = np.empty((9, periods), np.int64)
+    for resample in range(9):
+        for period in range(periods):
+            is_new = period == 0 or begins[resample, period]
+            follows = (expected[resample, period - 1] + 1) % periods
+            expected[resample, period] = starts[resample, period] if is_new else follows
+    np.testing.assert_array_equal(resampled_rows(periods, length, 9, generator(4, "blocks")), expected)
+
+
 @pytest.mark.parametrize("length", [2.0, 7.5, 20.0])
 def test_blocks_have_the_mean_length_that_is_asked_for(length):
     periods, resamples = 100, 1000

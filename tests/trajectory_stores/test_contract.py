@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -102,6 +103,25 @@ def assert_has(store, expected):
     for kind in KINDS:
         tables = [rows(kind).slice(0, 0), *(block(number, phase)[kind] for number, phase in expected)]
         assert in_order(kind, store.rows(kind)).equals(in_order(kind, pa.concat_tables(tables))), kind
+
+
+def test_a_short_run_costs_one_commit_for_each_table(settings, monkeypatch):
+    """Its end delivers, compacts and expires: of that only the delivery has something to commit."""
+    for _ in range(2):
+        store = IcebergTrajectoryStore().build(StoreRequest(str(uuid4()), settings, lambda _: None, list))
+        commits, commit_table = [], store.lake.catalog.commit_table
+        monkeypatch.setattr(
+            store.lake.catalog,
+            "commit_table",
+            lambda *args: (commits.append(args[0].name()[-1]), commit_table(*args))[1],
+        )
+        write(store, range(3))
+        write(store, [0], "evaluate", timesteps=18)
+        store.finish(compact=True)
+        assert sorted(commits) == sorted(store.lake.identifier(kind).rpartition(".")[2] for kind in KINDS)
+        for kind in KINDS:
+            assert len(store.lake.table(kind).metadata.snapshots) == 1
+        store.close()
 
 
 def test_rows_come_back_as_they_were_given(stores):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,7 +74,7 @@ def merge_spooled(spool: Path, claim: Claim, known: Mapping[Path, Segment] | Non
                 remove(segment.path for segment in members)
 
 
-def compact(lake: Lake, claim: Claim) -> int:
+def compact(lake: Lake, claim: Claim, kinds: Sequence[Kind] = KINDS) -> int:
     """Merges small neighbours among a run's files in the tables; says how many files went into others.
 
     Files that were merged stay on disk until the sweep: somebody may be reading them.
@@ -82,8 +82,9 @@ def compact(lake: Lake, claim: Claim) -> int:
     Args:
         lake: The lake.
         claim: The run, and its newest claim.
+        kinds: In which tables.
     """
-    return sum(_compact_kind(lake, kind, claim) for kind in KINDS)
+    return sum(_compact_kind(lake, kind, claim) for kind in kinds)
 
 
 def _compact_kind(lake: Lake, kind: Kind, claim: Claim) -> int:

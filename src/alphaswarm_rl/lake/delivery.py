@@ -7,7 +7,7 @@ A segment is a Parquet file with rows of one run, table and phase, and its name 
       1. linked (or uploaded) to  <table>/data/run_id=<run>/<phase>/<name>.<checksum>.parquet, of a resumed run to
          <table>/data/run_id=<run>/claim-000002/<phase>/...; what is there already stays
       2. added to the table, together with many others, in one commit
-      3. reported to the account keeper, which writes the ledger
+      3. reported to the account keeper, which writes the ledger once for all tables
       4. deleted from the spool
 
 A process may be killed after any of them. So the next delivery begins by looking which segments are in the table
@@ -48,10 +48,17 @@ if TYPE_CHECKING:
 Account = Callable[[Sequence[Segment]], None]
 #: Called with claims before every attempt at a commit; raises where nothing may be written for one of their runs.
 Check = Callable[[Collection[Claim]], None]
+#: Called with a table before its commit: the snapshots that nobody needs once that is made.
+Expired = Callable[["Table", Kind], Sequence[int]]
 
 
 def _allow(claims: Collection[Claim]) -> None:
     """The check of a caller who has no ledger to ask."""
+
+
+def _none_expired(table: Table, kind: Kind) -> Sequence[int]:
+    """What expires for a caller who leaves snapshots alone."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -102,23 +109,58 @@ def _newest_claims(lake: Lake, segments: Sequence[Segment]) -> dict[str, int]:
     return newest
 
 
-def deliver(lake: Lake, segments: Sequence[Segment], account: Account, *, check: Check = _allow) -> None:
-    """Delivers these segments, one commit for each table they belong to."""
+def deliver(
+    lake: Lake,
+    segments: Sequence[Segment],
+    account: Account,
+    *,
+    check: Check = _allow,
+    expired: Expired = _none_expired,
+) -> set[Kind]:
+    """Delivers these segments, one commit for each table they belong to.
+
+    Args:
+        lake: The lake.
+        segments: The segments.
+        account: Is told which are in their table, once for all tables.
+        check: Refuses runs for which nothing may be written.
+        expired: Says which snapshots are forgotten in the same commits.
+
+    Returns:
+        The kinds of which nothing is left to do: their tables had no files of these runs before, have one for each
+        phase now, and forgot what had expired.
+    """
     by_table: dict[tuple[str, Kind], list[Segment]] = defaultdict(list)
     for segment in segments:
         by_table[segment.facts.table, segment.facts.kind].append(segment)
-    for (identifier, kind), members in by_table.items():
-        _deliver_to(lake, kind, identifier, members, check)
-        account(members)
-        remove(path for segment in members for path in (segment.path, *parts_beside(segment.path, segment.name)))
+    settled: set[Kind] = set()
+    delivered: list[Segment] = []
+    try:
+        for (identifier, kind), members in by_table.items():
+            if _deliver_to(lake, kind, identifier, members, check, expired):
+                settled.add(kind)
+            delivered += members
+    finally:
+        # What is in its table is accounted for, whatever became of the others.
+        if delivered:
+            account(delivered)
+            remove(path for segment in delivered for path in (segment.path, *parts_beside(segment.path, segment.name)))
+    return settled
 
 
-def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segment], check: Check) -> None:
+def _deliver_to(
+    lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segment], check: Check, expired: Expired
+) -> bool:
+    from pyiceberg.exceptions import CommitFailedException
+
     from alphaswarm_rl.lake import producers
 
     claims = {segment.claim for segment in segments}
+    phases = {(segment.facts.run_id, segment.facts.phase) for segment in segments}
+    settled = False
 
     def change() -> None:
+        nonlocal settled
         table = lake.table(kind, identifier)
         for claim in claims:
             refuse_stale(table, claim)
@@ -135,11 +177,21 @@ def _deliver_to(lake: Lake, kind: Kind, identifier: str, segments: Sequence[Segm
                 if segment.name.holds(name)
             ]
             added = [place(lake, table, segment, segment.claim) for segment in waiting]
-            producers.exchange(table, added=added, deleted=[file.entry for file in parts])
+            deleted, doomed = [file.entry for file in parts], expired(table, kind)
+            is_first = len(phases) == len(segments) and not any(existing.values())
+            try:
+                producers.exchange(table, added=added, deleted=deleted, expired=doomed)
+            except ValueError as error:
+                if not doomed:
+                    raise
+                # Another process expired one of them meanwhile: look again.
+                raise CommitFailedException(str(error)) from error
+            settled = is_first
 
     what = f"{len(segments)} segments for the table {identifier}"
     with explained(what, "Once the disk and the catalogue answer again, run: rl lake commit."):
         lake.commit(what, change)
+    return settled
 
 
 _Phases = dict[tuple[str, str], list[tuple[SegmentName, LakeFile]]]

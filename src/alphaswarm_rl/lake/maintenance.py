@@ -6,7 +6,7 @@ Nothing here touches the spool: what lies there is in no table yet.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -28,7 +28,17 @@ if TYPE_CHECKING:
 
     from alphaswarm_rl.ledger import Ledger
 
-__all__ = ["LakeStatus", "Swept", "TableStatus", "Undelivered", "expire", "status", "sweep", "undelivered"]
+__all__ = [
+    "LakeStatus",
+    "Swept",
+    "TableStatus",
+    "Undelivered",
+    "expire",
+    "expired_by_commit",
+    "status",
+    "sweep",
+    "undelivered",
+]
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,13 @@ def undelivered(lake: Lake, ledger: Ledger) -> tuple[Undelivered, ...]:
     return tuple(found)
 
 
-def expire(lake: Lake, pinned: Sequence[JsonMapping], *, keep: timedelta = timedelta(0)) -> dict[str, int]:
+def expire(
+    lake: Lake,
+    pinned: Sequence[JsonMapping],
+    *,
+    keep: timedelta = timedelta(0),
+    kinds: Sequence[Kind] = KINDS,
+) -> dict[str, int]:
     """Forgets old snapshots of the six tables; says how many of each. No file is deleted.
 
     The current snapshot stays, and so do those that a tag, a branch or a stored spec names.
@@ -131,11 +147,27 @@ def expire(lake: Lake, pinned: Sequence[JsonMapping], *, keep: timedelta = timed
         lake: The lake.
         pinned: Data pipelines of stored specs, as `Ledger.pinned_data` gives them.
         keep: Snapshots that were current within this time stay too: somebody may be reading them.
+        kinds: Of which tables.
     """
     if not lake.exists:
         return {}
     pins = list(_pins(pinned))
-    return {lake.identifier(kind): _expire(lake, kind, pins, keep) for kind in KINDS}
+    return {lake.identifier(kind): _expire(lake, kind, pins, keep) for kind in kinds}
+
+
+def expired_by_commit(lake: Lake, pinned: Sequence[JsonMapping]) -> Callable[[Table, Kind], list[int]]:
+    """Says of a table before a commit what `expire` would forget after it: the snapshot that is current now, too."""
+    from pyiceberg.table.refs import MAIN_BRANCH
+
+    pins = list(_pins(pinned))
+
+    def expired(table: Table, kind: Kind) -> list[int]:
+        refs = {ref.snapshot_id for name, ref in table.metadata.refs.items() if name != MAIN_BRANCH}
+        kept = refs | _pinned(table, (lake.identifier(kind), kind), pins)
+        ids = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
+        return [snapshot_id for snapshot_id in ids if snapshot_id not in kept]
+
+    return expired
 
 
 def _expire(lake: Lake, kind: Kind, pins: list[_Pin], keep: timedelta) -> int:
@@ -197,12 +229,19 @@ def _pins(value: object) -> Iterator[_Pin]:
             yield from _pins(item)
 
 
-def _expired(table: Table, names: tuple[str, ...], pins: Iterable[_Pin], keep: timedelta) -> list[int]:
-    kept = {ref.snapshot_id for ref in table.metadata.refs.values()} | {table.metadata.current_snapshot_id}
+def _pinned(table: Table, names: tuple[str, ...], pins: Iterable[_Pin]) -> set[int | None]:
+    """The snapshots that stored specs need."""
+    kept: set[int | None] = set()
     for pin in pins:
         kept.add(pin.snapshot_id)
         if pin.as_of_ms is not None and pin.means(*names):
             kept.update(around(table, pin.as_of_ms))
+    return kept
+
+
+def _expired(table: Table, names: tuple[str, ...], pins: Iterable[_Pin], keep: timedelta) -> list[int]:
+    kept = {ref.snapshot_id for ref in table.metadata.refs.values()} | {table.metadata.current_snapshot_id}
+    kept |= _pinned(table, names, pins)
     recent_ms = (datetime.now(UTC) - keep).timestamp() * 1000
     by_time = sorted(table.metadata.snapshots, key=lambda snapshot: snapshot.timestamp_ms)
     # A snapshot was current until the next one came.

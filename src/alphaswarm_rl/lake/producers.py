@@ -38,8 +38,18 @@ class NewFile:
     bytes: int
 
 
-def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[pm.DataFile] = ()) -> None:
-    """Adds files that are in the warehouse already, and takes others out, in one commit."""
+def exchange(
+    table: Table,
+    *,
+    added: Sequence[NewFile] = (),
+    deleted: Sequence[pm.DataFile] = (),
+    expired: Sequence[int] = (),
+) -> None:
+    """Adds files that are in the warehouse already, takes others out and forgets snapshots, in one commit.
+
+    Raises:
+        ValueError: One of these snapshots is not there any more.
+    """
     new = [_entry(file, table.metadata.default_spec_id) for file in added]
     with _Transaction(table) as transaction:
         if new and table.metadata.name_mapping() is None:
@@ -56,6 +66,9 @@ def exchange(table: Table, *, added: Sequence[NewFile] = (), deleted: Sequence[p
                 producer.append_data_file(file)
             for file in deleted:
                 producer.delete_data_file(file)
+        if expired:
+            # After the new snapshot: the one that was current may be among them.
+            ExpireSnapshots(transaction).by_ids(list(expired)).commit()
 
 
 def set_property(table: Table, name: str, value: str | None) -> None:

@@ -15,12 +15,13 @@ from alphaswarm_rl.market.market import Market
 
 #: Exits of a bracket in one step: before the order, where orders fill at closes, and after it.
 EXITS = 2
+_EXIT_NAMES = ("exit_quantity", "exit_price", "exit_stop")
 
 
 def log_names(market: Market, trade: Trade, margin: Margin, *, stops: bool) -> tuple[str, ...]:
     """The arrays that a log of such steps has, in order; `stops`: whether orders have a stop of their own."""
     names = ["bar", "cash_before", "value_before", "quantity_before", "quantity", "targets", "ordered"]
-    names += ["exit_quantity", "exit_price", "exit_stop"] if trade.bracket else []
+    names += _EXIT_NAMES if trade.bracket else ()
     names += ["stopped"] if stops else []
     names += ["ended"] if market.ends is not None else []
     names += ["called"] if margin.lends else []
@@ -48,8 +49,7 @@ class TradeLog:
         self.stopped: BackendArray = None
         self.ended: BackendArray = None
         self.called: BackendArray = None
-        nothing = view.xp.zeros(view.n, dtype=view.xp.float64)
-        self._exits = [(nothing, nothing, nothing)] * EXITS
+        self._exits: list[tuple[BackendArray, BackendArray, BackendArray] | None] = [None] * EXITS
 
     def exit(self, place: int, quantity: BackendArray, price: BackendArray, stop: BackendArray) -> None:
         """Takes in the exits of a bracket: units (n,), prices (n,), 0 where there is none, and which are stops."""
@@ -58,10 +58,7 @@ class TradeLog:
     def arrays(self, view: View, names: tuple[str, ...]) -> NamedArrays:
         """The arrays by name, once the step is over; `view` are the accounts then."""
         xp = view.xp
-        exits = zip(*self._exits, strict=True)
-        quantity, price, stop = (xp.stack(list(parts), axis=-1) for parts in exits)
-        nothing = xp.zeros_like(view.positions)
-        found = {
+        found: NamedArrays = {
             "bar": copied(view.bar),
             "cash_before": self._cash,
             "value_before": self._value,
@@ -69,13 +66,17 @@ class TradeLog:
             "quantity": copied(view.positions),
             "targets": xp.stack(self.targets, axis=1),
             "ordered": self.ordered,
-            "exit_quantity": quantity,
-            "exit_price": price,
-            "exit_stop": stop,
             "stopped": self.stopped,
-            "ended": nothing if self.ended is None else self.ended,
-            "called": nothing if self.called is None else self.called,
+            "ended": self.ended,
+            "called": self.called,
         }
+        if _EXIT_NAMES[0] in names:
+            nothing = xp.zeros(view.n, dtype=xp.float64)
+            exits = zip(*(exit or (nothing,) * len(_EXIT_NAMES) for exit in self._exits), strict=True)
+            found |= zip(_EXIT_NAMES, (xp.stack(list(parts), axis=-1) for parts in exits), strict=True)
+        for name in ("ended", "called"):
+            if name in names and found[name] is None:
+                found[name] = xp.zeros_like(view.positions)
         return {name: found[name] for name in names}
 
 

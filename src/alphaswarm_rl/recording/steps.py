@@ -128,25 +128,29 @@ class StepBlock:
         if not self._trading and (self.rewards or "portfolio_value" not in infos):
             self.infos.append(infos)
             return
-        self._trading = True
-        for name in _ACCOUNT:
+        terms = infos.get("reward_terms", {})
+        if not self._trading:
+            self._begin_trading(infos)
+        for name, column in self.account.items():
             if name in infos:
-                self._column(self.account, name).append(infos[name])
-        for name, term in infos.get("reward_terms", {}).items():
-            self._column(self.reward_terms, name).append(term)
-        if "trades" in infos:
-            for name in _TRADING_ACCOUNT:
-                self._column(self.account, name).append(infos[name])
-            for name, array in infos["trades"].items():
-                self._column(self.trades, name).append(array)
+                column.append(infos[name])
+        for name, column in self.reward_terms.items():
+            column.append(terms[name])
+        if self.trades:
+            trades = infos["trades"]
+            for name, column in self.trades.items():
+                column.append(trades[name])
         if keep:
             self.infos.append(infos)
 
-    def _column(self, columns: dict[str, Column], name: str) -> Column:
-        column = columns.get(name)
-        if column is None:
-            column = columns[name] = Column(self._capacity)
-        return column
+    def _begin_trading(self, infos: JsonMapping) -> None:
+        """Makes the columns of what a trading environment reports: the same at every step."""
+        self._trading = True
+        logged = "trades" in infos
+        account = [name for name in _ACCOUNT if name in infos] + list(_TRADING_ACCOUNT if logged else ())
+        self.account = {name: Column(self._capacity) for name in account}
+        self.reward_terms = {name: Column(self._capacity) for name in infos.get("reward_terms", {})}
+        self.trades = {name: Column(self._capacity) for name in (infos["trades"] if logged else ())}
 
     def hash_observations(self, *, keep: bool) -> None:
         """Computes the hashes that are not known yet, and releases the observations unless they are kept."""

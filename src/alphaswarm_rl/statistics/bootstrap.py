@@ -9,7 +9,7 @@ ring. The mean length is chosen by the data: Politis and White (2004), with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,7 +84,8 @@ def stationary_bootstrap(
     if not length >= 1.0:
         raise ValueError(f"block length {length}: a block has one period or more")
     estimate = float(measure(series[np.newaxis])[0])
-    found = np.concatenate([measure(series[rows]) for rows in _resampled_rows(len(series), length, resamples, seed)])
+    resampled = (series.take(rows, axis=0) for rows in _resampled_rows(len(series), length, resamples, seed))
+    found = np.concatenate([measure(rows) for rows in resampled])
     tail = (1.0 - confidence) / 2.0
     return Interval(
         estimate=estimate,
@@ -138,19 +139,23 @@ def optimal_block_length(returns: Array) -> float:
 
 def resampled_rows(periods: int, block_length: float, resamples: int, rng: np.random.Generator) -> Array:
     """Which row each period of each resample is, (resamples, periods)."""
-    place = np.arange(periods)
     begins = rng.random((resamples, periods)) < 1.0 / block_length
     begins[:, 0] = True
     starts = rng.integers(periods, size=(resamples, periods))
-    since = np.maximum.accumulate(np.where(begins, place, 0), axis=1)
-    return (np.take_along_axis(starts, since, axis=1) + place - since) % periods
+    blocks = np.flatnonzero(begins)
+    first = starts.reshape(-1)[blocks] - blocks % periods
+    rows = np.repeat(first, np.diff(blocks, append=begins.size)).reshape(begins.shape)
+    rows += np.arange(periods)
+    # From the first row on again, behind the last.
+    np.subtract(rows, periods, out=rows, where=rows >= periods)
+    return rows
 
 
-def _resampled_rows(periods: int, block_length: float, resamples: int, seed: int) -> list[Array]:
+def _resampled_rows(periods: int, block_length: float, resamples: int, seed: int) -> Iterator[Array]:
     rng = generator(seed, "stationary_bootstrap")
     at_once = max(1, _AT_ONCE // periods)
-    sizes = [min(at_once, resamples - done) for done in range(0, resamples, at_once)]
-    return [resampled_rows(periods, block_length, size, rng) for size in sizes]
+    for done in range(0, resamples, at_once):
+        yield resampled_rows(periods, block_length, min(at_once, resamples - done), rng)
 
 
 def _quantile(found: Array, share: float, *, undefined: float) -> float:

@@ -14,7 +14,7 @@ from alphaswarm_rl.lake.catalog import PATIENCE_S, Lake, explained, of_run
 from alphaswarm_rl.lake.claims import announce
 from alphaswarm_rl.lake.compaction import compact
 from alphaswarm_rl.lake.delivery import deliver, drop, phase_and_name
-from alphaswarm_rl.lake.maintenance import expire
+from alphaswarm_rl.lake.maintenance import expire, expired_by_commit
 from alphaswarm_rl.lake.segments import (
     Segment,
     SegmentName,
@@ -42,6 +42,9 @@ class OpenIcebergStore(SegmentedStore):
     def __init__(self, request: StoreRequest) -> None:
         super().__init__(request, required=request.settings.trajectory.require_iceberg)
         self.lake = Lake(self.settings)
+        self._finishes = False
+        #: Of what nothing is left to do after the last delivery.
+        self._settled: set[Kind] = set()
         if self._required:
             self.lake.catalog  # noqa: B018  (one that does not answer is found out now, and not after the training)
         else:
@@ -55,6 +58,7 @@ class OpenIcebergStore(SegmentedStore):
     def finish(self, *, compact: bool) -> None:
         """Takes its time: there is no loop any more that waits."""
         self.lake.patience = PATIENCE_S
+        self._finishes = compact
         super().finish(compact=compact)
 
     def close(self) -> None:
@@ -67,7 +71,13 @@ class OpenIcebergStore(SegmentedStore):
         return {name for place, name in placed if place == phase}
 
     def _send(self, segments: list[Segment]) -> None:
-        deliver(self.lake, segments, self._request.account, check=self._request.check)
+        account, check = self._request.account, self._request.check
+        if self._finishes:
+            # In the commits that are made anyway: one of its own costs as much again.
+            expired = expired_by_commit(self.lake, self._request.pinned())
+            self._settled = deliver(self.lake, segments, account, check=check, expired=expired)
+        else:
+            deliver(self.lake, segments, account, check=check)
 
     def _drop(self, unwanted: Callable[[str, SegmentName], bool]) -> list[Delivered]:
         if self.claim.number > 1:
@@ -81,8 +91,9 @@ class OpenIcebergStore(SegmentedStore):
         ]
 
     def _settle(self) -> None:
-        compact(self.lake, self.claim)
-        expire(self.lake, self._request.pinned())
+        left = [kind for kind in KINDS if kind not in self._settled]
+        compact(self.lake, self.claim, left)
+        expire(self.lake, self._request.pinned(), kinds=left)
 
 
 class OpenParquetStore(SegmentedStore):
