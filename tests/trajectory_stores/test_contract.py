@@ -8,6 +8,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from alphaswarm_rl.core.contracts import StoreRequest
 from alphaswarm_rl.core.errors import LakeError
@@ -107,14 +108,16 @@ def assert_has(store, expected):
 
 def test_a_short_run_costs_one_commit_for_each_table(settings, monkeypatch):
     """Its end delivers, compacts and expires: of that only the delivery has something to commit."""
+    commits, commit_table = [], SqlCatalog.commit_table
+
+    def counted(catalog, table, *changes):
+        commits.append(table.name()[-1])
+        return commit_table(catalog, table, *changes)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", counted)
     for _ in range(2):
+        commits.clear()
         store = IcebergTrajectoryStore().build(StoreRequest(str(uuid4()), settings, lambda _: None, list))
-        commits, commit_table = [], store.lake.catalog.commit_table
-        monkeypatch.setattr(
-            store.lake.catalog,
-            "commit_table",
-            lambda *args: (commits.append(args[0].name()[-1]), commit_table(*args))[1],
-        )
         write(store, range(3))
         write(store, [0], "evaluate", timesteps=18)
         store.finish(compact=True)

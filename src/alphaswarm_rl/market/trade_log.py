@@ -72,7 +72,7 @@ class TradeLog:
         }
         if _EXIT_NAMES[0] in names:
             nothing = xp.zeros(view.n, dtype=xp.float64)
-            exits = zip(*(exit or (nothing,) * len(_EXIT_NAMES) for exit in self._exits), strict=True)
+            exits = zip(*(made or (nothing,) * len(_EXIT_NAMES) for made in self._exits), strict=True)
             found |= zip(_EXIT_NAMES, (xp.stack(list(parts), axis=-1) for parts in exits), strict=True)
         for name in ("ended", "called"):
             if name in names and found[name] is None:
