@@ -17,6 +17,7 @@ from pyiceberg import manifest as pm
 from pyiceberg.table import TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update import RemoveSnapshotsUpdate
 from pyiceberg.table.update.snapshot import ExpireSnapshots, _FastAppendFiles, _OverwriteFiles
 from pyiceberg.typedef import Record
 
@@ -67,8 +68,8 @@ def exchange(
             for file in deleted:
                 producer.delete_data_file(file)
         if expired:
-            # After the new snapshot: the one that was current may be among them.
-            ExpireSnapshots(transaction).by_ids(list(expired)).commit()
+            # After the new snapshot: the one that was current may be among them. The commit looks whether they are there.
+            transaction.forget(expired)
 
 
 def set_property(table: Table, name: str, value: str | None) -> None:
@@ -92,16 +93,22 @@ def expire(table: Table, snapshot_ids: Sequence[int]) -> None:
 
 
 class _Transaction(Transaction):
-    """A transaction that copies the table's metadata once for each of its changes, and not at every look."""
+    """A transaction that copies the table's metadata once for each change that is looked at, and not at every look."""
 
     _seen: tuple[Any, Any, TableMetadata] | None = None
 
     @property
     def table_metadata(self) -> TableMetadata:
+        if not self._updates:
+            return self._table.metadata
         of = self._table.metadata, self._updates
         if self._seen is None or self._seen[0] is not of[0] or self._seen[1] is not of[1]:
             self._seen = (*of, super().table_metadata)
         return self._seen[2]
+
+    def forget(self, snapshot_ids: Sequence[int]) -> None:
+        """Takes snapshots out of the table."""
+        self._stage((RemoveSnapshotsUpdate(snapshot_ids=list(snapshot_ids)),))
 
 
 def _entry(file: NewFile, partition_spec: int) -> pm.DataFile:
