@@ -5,7 +5,7 @@
 cartpole, stocks: PPO of Stable-Baselines3 on CartPole and on 30 stocks, recorded and not, in turn, in CPU time of the
 whole process with all its threads. The upper end of the ratio's 90 % interval may be 1.05.
 native: our own PPO on 30 stocks in the same way, which takes far less time itself; it may be 1.10.
-speed: the random agent in 64 environments of 30 stocks, as fast as it goes: rows per second into the four tables, until
+speed: the random agent in 64 environments of 30 stocks, as fast as it goes: rows per second into the tables, until
 all of them are committed, and the most memory beside that of the same run without recording.
 memory: ten million steps of CartPole by the random agent; how far resident memory rises above where it began.
 
@@ -147,7 +147,7 @@ def speed(timesteps: int, memory_mb: int) -> list[Line]:
     counts = ", ".join(f"{kind} {count:,}" for kind, count in rows.items())
     return [
         at_least(
-            "rows/s into the four tables",
+            "rows/s into the tables",
             rate,
             LEAST_ROWS_PER_S,
             f"{counts}; {spent:.1f} s, of which the loop waited {waited} s; not recorded {bare['seconds']:.1f} s",
