@@ -68,7 +68,7 @@ def exchange(
             for file in deleted:
                 producer.delete_data_file(file)
         if expired:
-            # After the new snapshot: the one that was current may be among them. The commit looks whether they are there.
+            # After the new snapshot: the one that was current may be among them.
             transaction.forget(expired)
 
 
