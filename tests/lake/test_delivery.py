@@ -63,15 +63,15 @@ def test_all_segments_of_a_table_come_in_one_commit(lake):
 
 
 def test_the_account_is_told_once_for_all_tables(lake):
-    told = []
+    accounted = []
     segments = spool(lake)
-    deliver(lake, segments, told.append)
-    assert told == [segments]
+    deliver(lake, segments, accounted.append)
+    assert accounted == [segments]
     assert left(lake) == []
 
 
 def test_what_is_in_its_table_is_accounted_for_though_another_commit_fails(lake, monkeypatch):
-    segments, told = spool(lake, kinds=("trajectories", "equity_curves", "fills")), []
+    segments, accounted = spool(lake, kinds=("trajectories", "equity_curves", "fills")), []
     exchange = producers.exchange
 
     def failing(table, **more):
@@ -81,12 +81,12 @@ def test_what_is_in_its_table_is_accounted_for_though_another_commit_fails(lake,
 
     monkeypatch.setattr(producers, "exchange", failing)
     with pytest.raises(LakeError, match="No space left"):
-        deliver(lake, segments, told.extend)
-    assert told == segments[:1]
+        deliver(lake, segments, accounted.extend)
+    assert accounted == segments[:1]
     assert left(lake) == [segment.path for segment in segments[1:]]
     monkeypatch.setattr(producers, "exchange", exchange)
-    deliver_all(lake, told.extend)
-    assert [one.name for one in told] == [one.name for one in segments]
+    deliver_all(lake, accounted.extend)
+    assert [one.name for one in accounted] == [one.name for one in segments]
     assert left(lake) == []
 
 

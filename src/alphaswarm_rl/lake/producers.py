@@ -52,7 +52,8 @@ def exchange(
         ValueError: One of these snapshots is not there any more.
     """
     new = [_entry(file, table.metadata.default_spec_id) for file in added]
-    with _Transaction(table) as transaction:
+    transaction = _Transaction(table)
+    with transaction:
         if new and table.metadata.name_mapping() is None:
             # Added files have no field ids: their columns are known by name. In the same commit: one before it would
             # look at the table anew, past a claim or a removal that the caller has not seen.
