@@ -35,6 +35,8 @@ def rehearse(setup: RunSetup, *, seed: int | str | None) -> TrainingPlan:
     builder.load_data((*windows.values(), *training_windows(training)))
     judged = "evaluation" in windows
     notices = [*builder.notices(judges=judged, windows=windows), *builder.doubts(windows.values())]
+    if trains:
+        notices += start.hindsight(setup, seed=pinned)
     with ExitStack() as opened:
         env: AnyVectorEnv
         if trains:
