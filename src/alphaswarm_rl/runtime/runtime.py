@@ -172,6 +172,7 @@ class RLRuntime:
         deterministic: bool | None = None,
         strict: bool = False,
         validation: bool = False,
+        beside: str | None = None,
     ) -> RunResult:
         """Evaluates a policy on the evaluation window, in a row of its own.
 
@@ -185,8 +186,9 @@ class RLRuntime:
             strict: Refuse, instead of warn, when components changed since the version was stored.
             validation: Whether the window is one of validation: a score there chooses among models, and the episodes
                 are those that a training's own validations play.
+            beside: The run that a rule is judged beside, as a baseline: `latest` never means such a run.
         """
-        arguments = Arguments(checkpoint, seed, _window(window), episodes, deterministic, validation or None)
+        arguments = Arguments(checkpoint, seed, _window(window), episodes, deterministic, validation or None, beside)
         return self._evaluate("evaluate", run, arguments, strict=strict)
 
     def replay(
