@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,7 @@ def found(settings: Settings, run: str) -> list[str]:
 
 
 @pytest.fixture
-def audits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def audits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The observations of the specs that are audited, from nothing remembered on."""
     seen: list[str] = []
     audit = hindsight.audit_built
@@ -79,7 +78,7 @@ def audits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(hindsight, "audit_built", counted)
     monkeypatch.setattr(hindsight, "_remembered", {})
-    yield seen
+    return seen
 
 
 def test_a_training_in_python_a_longer_one_and_a_dry_run_say_it(

@@ -29,7 +29,8 @@ def planned(spec, settings, **registry):
         (
             {"training": {"eval_during_training": True, "eval_freq": 64}},
             {},
-            f"validations of 1 episode every 64 transitions on {WINDOW}; each checkpoint judged by 1 episode on {WINDOW}",
+            f"validations of 1 episode every 64 transitions on {WINDOW}; "
+            f"each checkpoint judged by 1 episode on {WINDOW}",
         ),
         (
             {"training": {"eval_during_training": True}, "evaluation": {"episodes": 3}},

@@ -259,7 +259,7 @@ def _chosen(status: str | None, target: str | None, *, include_removed: bool) ->
 
 
 def find(connection: Connection, ref: str) -> RunRow:
-    """The run with this id or unique beginning of one; for `latest` the newest that is not a baseline beside another."""
+    """The run with this id or unique beginning of one; for `latest` the newest that is no baseline beside another."""
     newest = select(runs).order_by(runs.c.number.desc())
     if ref == "latest":
         own = (runs.c.removed_at.is_(None), runs.c.arguments["beside"].as_string().is_(None))
