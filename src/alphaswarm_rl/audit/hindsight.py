@@ -6,11 +6,13 @@ from typing import Any
 
 from alphaswarm_rl.audit.lookahead import undeclared
 from alphaswarm_rl.audit.spec_lookahead import audit_built
+from alphaswarm_rl.core.component import RLComponent
 from alphaswarm_rl.core.errors import is_of_the_system
 from alphaswarm_rl.core.hashing import canonical_json, sha256_text
 from alphaswarm_rl.core.refs import refs_in
 from alphaswarm_rl.core.slots import PARTS
 from alphaswarm_rl.inference.builder import Builder
+from alphaswarm_rl.spec import RLExperimentSpec
 
 #: Where the modules of this package's own components are; tests audit those.
 _OURS = "alphaswarm_rl."
@@ -22,6 +24,16 @@ _MOST_REMEMBERED = 32
 _remembered: dict[tuple[Any, ...], tuple[str, ...]] = {}
 
 
+def names_others(spec: RLExperimentSpec) -> bool:
+    """Whether a spec with market data names a component of others among those that an audit looks at."""
+    ours = all(cls.__module__.startswith(_OURS) for cls in _audited(spec))
+    return spec.data_pipeline is not None and not ours
+
+
+def _audited(spec: RLExperimentSpec) -> tuple[type[RLComponent], ...]:
+    return tuple(ref.resolved[0] for name in _AUDITED for ref in refs_in(getattr(spec, name)))
+
+
 def hindsight_of_others(builder: Builder) -> tuple[str, ...]:
     """A notice for each component of others that looks ahead in what is built; ours are audited by tests.
 
@@ -30,12 +42,10 @@ def hindsight_of_others(builder: Builder) -> tuple[str, ...]:
     Args:
         builder: Builds what is trained; it loads the bars of the training.
     """
-    spec = builder.spec
-    classes = tuple(ref.resolved[0] for name in _AUDITED for ref in refs_in(getattr(spec, name)))
-    if builder.data is None or all(cls.__module__.startswith(_OURS) for cls in classes):
+    if not names_others(builder.spec):
         return ()
     try:
-        key = (_digest(builder), *classes)
+        key = (_digest(builder), *_audited(builder.spec))
         if key not in _remembered:
             found = undeclared(audit_built(builder).findings)
             if len(_remembered) >= _MOST_REMEMBERED:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 
 from alphaswarm_rl.arrays.backend import resolve_device
-from alphaswarm_rl.audit.hindsight import hindsight_of_others
+from alphaswarm_rl.audit.hindsight import hindsight_of_others, names_others
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.seeding import LARGEST_SEED
@@ -114,6 +114,8 @@ def hindsight(setup: RunSetup, *, seed: int) -> tuple[str, ...]:
         setup: What is trained where.
         seed: Seed of the run, which its bars may be made from.
     """
+    if not names_others(setup.spec):
+        return ()
     found = hindsight_of_others(setup.builder(seed=seed, device="cpu"))
     for notice in found:  # a run may take hours: whoever waits is told before it begins
         _log.warning("%s", notice)
