@@ -56,10 +56,10 @@ def hindsight_of_others(builder: Builder) -> tuple[str, ...]:
                 for finding in found
             )
         return _remembered[key]
-    except Exception as error:
+    except Exception as error:  # code of others may raise anything, and a training can do without its audit
         if is_of_the_system(error):
             raise
-        return (f"whether components look ahead is not known, the audit failed: {error or repr(error)}",)
+        return (f"whether components look ahead is not known, the audit failed: {str(error) or repr(error)}",)
 
 
 def _digest(builder: Builder) -> str:

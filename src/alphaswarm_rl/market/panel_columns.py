@@ -111,7 +111,7 @@ def _refuse_other_separator(path: Path, header: Sequence[str], separator: str) -
     """Refuses a file whose header is one cell with another separator in it."""
     if len(header) > 1:
         return
-    counts = {word: "".join(header).count(sign) for word, sign in SEPARATORS.items()}
+    counts = {word: "".join(header).count(sign) for word, sign in SEPARATORS.items() if word != separator}
     other = max(counts, key=counts.__getitem__)
     if counts[other]:
         why = f"its header {''.join(header)!r:.60} has no {separator!r}: its cells are separated by {other!r}"
@@ -126,7 +126,7 @@ def _with_points(frame: pd.DataFrame, numbers: Iterable[str]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    changed = {}
+    frame = frame.copy(deep=False)
     for name in numbers:
         column = frame[name]
         if pd.api.types.is_numeric_dtype(column.dtype):
@@ -139,8 +139,8 @@ def _with_points(frame: pd.DataFrame, numbers: Iterable[str]) -> pd.DataFrame:
                 f"{column.iloc[pointed[0]]!r} has a point, and the decimal sign is a comma",
                 "Leave signs for thousands out, or set the parameter decimal of csv: '.'.",
             )
-        changed[name] = column.mask(written.str.fullmatch(_NUMBER.format(",")), written.str.replace(",", "."))
-    return frame.assign(**changed)
+        frame[name] = column.mask(written.str.fullmatch(_NUMBER.format(",")), written.str.replace(",", "."))
+    return frame
 
 
 def _lines(content: BinaryIO, rows: int, separator: str) -> Sequence[int] | None:
