@@ -38,8 +38,12 @@ def planned(spec, settings, **registry):
             f"validations of 3 episodes every 25 transitions on {WINDOW}",
         ),
         ({"training": {"end": "2020-07-01"}}, {}, "each checkpoint judged by 1 episode on 2020-07-01 to 2020-08-03"),
-        ({}, {"judge_checkpoints": False}, "nothing: registry.judge_checkpoints is off"),
-        ({}, {"enable": False}, "nothing: registry.enable is off"),
+        (
+            {},
+            {"judge_checkpoints": False},
+            "nothing: registry.judge_checkpoints and training.eval_during_training are off",
+        ),
+        ({}, {"enable": False}, "nothing: registry.enable and training.eval_during_training are off"),
         ({"evaluation": {"episodes": 0}}, {}, "nothing: evaluation.episodes is 0"),
         ({"training": {"validation_start": None, "validation_end": None}}, {}, NO_WINDOW),
         ({"agent": {"class": "random"}}, {}, f"each checkpoint judged by 1 episode on {WINDOW}"),
@@ -56,20 +60,6 @@ def test_without_dates_the_evaluation_at_the_end_chooses_or_validations_do(setti
     assert planned(asked, settings).best_model == "validations of 4 episodes every 128 transitions"
     rule = tiny(agent={"class": "random"})
     assert planned(rule, settings).best_model == "nothing: the agent learns nothing"
-
-
-@pytest.mark.parametrize("registry", [{"enable": False}, {"judge_checkpoints": False}])
-def test_a_validation_window_that_chooses_nothing_is_a_notice(settings, registry):
-    notice = (
-        f"the validation window {WINDOW} chooses nothing: registry.{next(iter(registry))} is off; "
-        "training.eval_during_training does without that"
-    )
-    changed = settings.model_copy(update={"registry": RegistrySettings(**registry)})
-    runtime = RLRuntime(validated_spec(training={"total_timesteps": 32}), changed)
-    assert notice in runtime.rehearse().notices
-    assert notice in runtime.train().notices
-    asked = validated_spec(training={"total_timesteps": 32, "eval_during_training": True})
-    assert notice not in RLRuntime(asked, changed).train().notices
 
 
 def test_a_warm_start_on_the_validation_window_of_its_weights_says_that_nothing_is_judged(settings):

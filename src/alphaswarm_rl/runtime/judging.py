@@ -71,8 +71,6 @@ def how_the_best_is_chosen(builder: Builder, settings: Settings) -> Choosing:
     words, notice = judged
     if not builder.agent.trains:
         words, notice = "nothing: the agent learns nothing", None
-    elif window and validations is None and notice is None:
-        notice = f"the validation window {window} chooses {words}; training.eval_during_training does without that"
     return Choosing(validations or words, notice=notice)
 
 
@@ -80,7 +78,7 @@ def _judged_window(builder: Builder, settings: Settings) -> Window | tuple[str, 
     """The dates on which each checkpoint is judged; where none is, what chooses instead, and a notice."""
     training, registry = builder.spec.training, settings.registry
     if not registry.enable:
-        return "nothing: registry.enable is off", None
+        return "nothing: registry.enable and training.eval_during_training are off", None
     if not training.validation_window:
         if builder.has_dates:
             return "nothing: there are dates and no training.validation_start and validation_end", _NEVER_BEST
@@ -88,7 +86,7 @@ def _judged_window(builder: Builder, settings: Settings) -> Window | tuple[str, 
     if not builder.spec.evaluation.episodes:
         return _NO_EPISODES, None
     if not registry.judge_checkpoints:
-        return "nothing: registry.judge_checkpoints is off", None
+        return "nothing: registry.judge_checkpoints and training.eval_during_training are off", None
     judged = builder.judged_window(training.validation_window, builder.trained_windows())
     if judged is not None:
         return judged
