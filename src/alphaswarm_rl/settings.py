@@ -277,6 +277,15 @@ class Settings(FrozenModel):
         (), description="Modules of components of your own, imported before anything is named."
     )
     log_dir: Path = Field(Path("logs"), description="Folder of the runs' event logs.")
+
+    @field_validator("plugins")
+    @classmethod
+    def _names_modules(cls, plugins: tuple[str, ...]) -> tuple[str, ...]:
+        for module in plugins:
+            if not module.strip():
+                raise ValueError("a plug-in has no name: write one as in import, my_package.my_module, or leave it out")
+        return plugins
+
     ledger: LedgerSettings = _EMPTY
     store: StoreSettings = _EMPTY
     infer: InferSettings = _EMPTY

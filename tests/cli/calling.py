@@ -68,19 +68,29 @@ def start(*arguments, **more):
     )
 
 
-def finished(process, timeout=120):
+#: Seconds that a process may take to start, or to end. It is no measure of speed: a machine with many other processes
+#: takes long to import what trains.
+PATIENCE = 300
+
+
+def finished(process, timeout=PATIENCE):
     """The answer of a process once it ended."""
     out, err = process.communicate(timeout=timeout)
     return Answer(process.returncode, out, err)
 
 
-def wait_for_stage(home: Path, stage: str, process, timeout=60):
+def wait_for_stage(home: Path, stage: str, process, timeout=PATIENCE):
     """The id of the run that has reached a stage; the process must still be at work then."""
     deadline = time.monotonic() + timeout
+    reached: dict[str, list[str]] = {}
     while time.monotonic() < deadline:
         for log in (home / "logs").glob("*.jsonl"):
-            if f'"stage": "{stage}"' in log.read_text():
+            # A line that is being written is read the next time.
+            lines = [line for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            reached[log.stem] = [json.loads(line).get("stage") for line in lines]
+            if stage in reached[log.stem]:
                 return log.stem
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    raise AssertionError(f"no run reached {stage}")
+    process.kill()
+    raise AssertionError(f"no run reached {stage} within {timeout} s: {reached}; {process.communicate()}")

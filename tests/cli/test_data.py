@@ -62,16 +62,54 @@ def test_what_is_wrong_is_named_and_ends_with_one(defect, rl, tmp_path):
 
 
 def test_a_file_without_known_columns_is_answered_with_those_that_it_has(rl, tmp_path):
-    (tmp_path / "own.csv").write_text("day;px\n2020-01-01;1,5\n")
+    (tmp_path / "own.csv").write_text("day,px\n2020-01-01,1.5\n")
     answer = rl("data", "check", tmp_path / "own.csv", "--asset", "A")
     assert answer.code == 1
-    assert answer.out.count("the table has 'day;px'\n") == 2
+    assert answer.out.count("the table has 'day', 'px'\n") == 2
     assert answer.out.splitlines()[-1] == "2 errors, 0 warnings"
     (tmp_path / "wide.csv").write_text(",".join(["date", *(f"px{number}" for number in range(12))]) + "\n")
     answer = rl("data", "check", tmp_path / "wide.csv", "--asset", "A")
     assert "'px10' and 1 more\n" in answer.out
     assert "'px11'" not in answer.out
     assert answer.out.splitlines()[-1] == "1 error, 0 warnings"
+
+
+def test_other_separators_and_decimal_commas_are_named_and_then_read(rl, tmp_path):
+    clean().to_csv(tmp_path / "bars.csv", index=False, sep=";", decimal=",")
+    answer = rl("data", "check", tmp_path / "bars.csv")
+    assert answer.code == 1
+    assert "other_separator" in answer.out
+    assert "its cells are separated by ';'" in answer.out
+    assert "(rl data check: --separator ';')" in answer.out
+    answer = rl("data", "check", tmp_path / "bars.csv", "--separator", ";", "--json")
+    assert answer.code == 1
+    assert {found["defect"] for found in answer.json["findings"]} == {"not_a_number", "no_bar"}
+    assert answer.json["findings"][0]["text"].endswith("is the decimal sign, set the parameter decimal of csv: ','")
+    signs = ("--separator", ";", "--decimal", ",")
+    shown = rl("data", "show", tmp_path / "bars.csv", *signs, "--json").json
+    assert shown["findings"] == []
+    assert shown["pipeline"]["kwargs"] == {"path": "bars.csv", "separator": ";", "decimal": ","}
+    clean().to_csv(tmp_path / "plain.csv", index=False)
+    plain = rl("data", "show", tmp_path / "plain.csv", "--json").json
+    assert shown["fingerprint"] == plain["fingerprint"]
+    answer = rl("data", "check", tmp_path / "plain.csv", "--separator", ";")
+    assert "its cells are separated by ','" in answer.out
+    assert rl("data", "check", tmp_path / "plain.csv", "--separator", ",", "--decimal", ",").code == 2
+    clean().to_parquet(tmp_path / "bars.parquet")
+    assert rl("data", "check", tmp_path / "bars.parquet", "--separator", ";").code == 2
+
+
+def test_a_training_on_another_separator_is_refused_by_the_parameter(rl, tmp_path):
+    clean().to_csv(tmp_path / "work" / "bars.csv", index=False, sep="\t")
+    (tmp_path / "work" / "own.yaml").write_text(SPEC.format(path="bars.csv", agent="equal_weight"))
+    for command in (("train", "own.yaml", "--dry-run"), ("spec", "validate", "own.yaml", "--data")):
+        refused = rl(*command)
+        assert refused.code == 2
+        assert "its cells are separated by 'tab'" in refused.out + refused.err
+        assert "Set the parameter separator of csv: 'tab'" in refused.out + refused.err
+    text = SPEC.format(path="bars.csv, separator: tab", agent="equal_weight")
+    (tmp_path / "work" / "own.yaml").write_text(text)
+    assert rl("train", "own.yaml", "--dry-run").code == 0
 
 
 def test_columns_of_a_file_are_said_by_flags_and_shown_as_a_spec_has_them(rl, tmp_path):

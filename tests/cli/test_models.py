@@ -69,12 +69,16 @@ def test_list(rl, registry, three, tmp_path):
     assert means("--env", "Pendulum-v1") == means("--scope", PENDULUM.short[:6]) == [-5.0]
     assert means("--algorithm", "dqn") == [500.0]
     assert means("--tag", "nightly", "--min-mean-reward", 110) == [120.0, 110.0]
+    listed = rl("models", "list").out.splitlines()
+    assert listed[0].split()[:2] == ["ID", "RUN"]
+    ids = [None if row["run_id"] is None else row["run_id"][:8] for row in rl("models", "list", "--json").json]
+    assert [line.split()[1] for line in listed[1:]] == [run or "-" for run in ids]
     registry.archive(three[0].id, because="a test")
     assert means("--tag", "nightly") == [120.0, 110.0]
     assert means("--tag", "nightly", "--all") == [120.0, 110.0, 100.0]
     lines = rl("models", "list", "--env", "Pendulum-v1").out.splitlines()
-    assert lines[0].split()[:3] == ["ID", "ENV", "ALGORITHM"]
-    assert lines[1].split()[1:3] == ["Pendulum-v1", "ppo"]
+    assert lines[0].split()[:4] == ["ID", "RUN", "ENV", "ALGORITHM"]
+    assert lines[1].split()[2:4] == ["Pendulum-v1", "ppo"]
     assert PENDULUM.short in lines[1]
     assert rl("models", "list", "--scope", "beef").code == 2
 

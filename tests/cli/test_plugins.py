@@ -118,6 +118,13 @@ def test_a_module_that_is_not_there_is_an_error_and_wrong_settings_name_none(rl,
     assert "unknown key 'plugin'" in rl("runs", "list", code=2).stderr
 
 
+def test_an_empty_name_is_refused_by_commands_that_need_no_settings_too(rl):
+    for words, environ in ((("--plugin=",), {}), ((), {"ALPHASWARM_RL_PLUGINS": "my_rewards,,"})):
+        refused = rl("spec", "show", "my_first_rl", *words, code=2, **environ).stderr
+        assert "has an empty name in it" in refused
+        assert "remedy: Give names" in refused
+
+
 def test_training_with_a_component_that_looks_ahead_warns(rl):
     (rl.folder / "my_leak.py").write_text(LEAK)
     (rl.folder / "leak.yaml").write_text(SPEC % "observation: {class: tomorrow}")

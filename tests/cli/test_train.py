@@ -55,6 +55,16 @@ def test_the_same_spec_is_the_same_version(rl, ppo_spec, trained):
     assert len(rl("specs", "versions", "tiny-ppo", "--json").json) == 2
 
 
+def test_initial_weights_of_another_agent_are_wrong_input(rl, trained):
+    words = ("train", "cartpole_ppo", "--algorithm", "a2c_inhouse", "--init-from", trained["run_id"])
+    for more in ((), ("--dry-run",)):
+        answer = rl(*words, *more, "--json")
+        assert answer.code == 2
+        assert answer.error["why"] == "it is of the agent 'ppo', and this spec's is 'a2c_inhouse'"
+        assert answer.error["remedy"] == "Begin with a checkpoint of the same agent, or leave it out."
+    assert len(rl("runs", "list", "--json").json) == 1
+
+
 def test_a_random_seed_is_the_runs_alone(rl, random_spec):
     first = rl("train", random_spec, "--json").json
     second = rl("train", random_spec, "--seed", "random", "--json").json

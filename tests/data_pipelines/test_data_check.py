@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from alphaswarm_rl import RLExperimentSpec
 from alphaswarm_rl.core.contracts import DataRequest
-from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.errors import DataError, SpecError
 from alphaswarm_rl.core.refs import build_from_config
 from alphaswarm_rl.data_pipelines.data_check import check_data
 from alphaswarm_rl.market.bar_findings import Bars, check_bars_of
@@ -14,7 +15,7 @@ from alphaswarm_rl.market.panel import MarketPanel
 from tests.data_pipelines.broken_files import BROKEN, clean, of, times
 
 #: Defects that no edited table of daily bars has; each has a test of its own below.
-ELSEWHERE = {"unreadable", "refused", "session_gap"}
+ELSEWHERE = {"unreadable", "other_separator", "refused", "session_gap"}
 
 
 def looked_at(frame, root, form="csv", **kwargs):
@@ -96,13 +97,108 @@ def test_every_mistake_of_a_file_is_counted_and_placed(tmp_path):
     frame = pd.concat([frame, frame.loc[[20]]], ignore_index=True)
     _, report = looked_at(frame, tmp_path)
     found = {(each.defect, each.asset): (each.count, each.place) for each in report.summary.findings}
-    assert found["bad_price", "AAA"] == (2, "row 10, 2020-01-15")
-    assert found["bad_price", "BBB"] == (1, "row 700, 2020-05-20")
-    assert found["double_row", "AAA"] == (1, "row 1800, 2020-01-29")
+    assert found["bad_price", "AAA"] == (2, "line 12, 2020-01-15")
+    assert found["bad_price", "BBB"] == (1, "line 702, 2020-05-20")
+    assert found["double_row", "AAA"] == (1, "line 1802, 2020-01-29")
     assert report.summary.errors == sum(count for count, _ in found.values())
     # What is right in it is looked at all the same.
     assert report.summary.assets == 3
     assert [row.bars for row in report.coverage] == [598, 599, 600]
+
+
+def test_a_mistake_is_placed_by_the_line_that_an_editor_shows(tmp_path):
+    rows = [
+        "date,symbol,close,note",
+        "2020-01-01,A,1.0,",
+        "",
+        '2020-01-02,A,1.0,"two',
+        'lines"',
+        "  ",
+        "2020-01-03,A,-1.0,",
+    ]
+    (tmp_path / "bars.csv").write_text("\n".join(rows))
+    pipeline = build_from_config({"class": "csv", "kwargs": {"path": "bars.csv"}}, kind="data_pipeline")
+    (found,) = check_data(pipeline, DataRequest(root=tmp_path)).summary.findings
+    assert (found.defect, found.place) == ("bad_price", f"line {rows.index('2020-01-03,A,-1.0,') + 1}, 2020-01-03")
+    # The same where it is read for a run, and where lines end as on Windows.
+    with pytest.raises(DataError, match=r"line 7 \(asset 'A', 2020-01-03\), column 'close': -1"):
+        pipeline.load(DataRequest(root=tmp_path))
+    (tmp_path / "bars.csv").write_bytes("\r\n".join(rows).encode("utf-8-sig") + b"\r\n")
+    (found,) = check_data(pipeline, DataRequest(root=tmp_path)).summary.findings
+    assert found.place == "line 7, 2020-01-03"
+
+
+@pytest.mark.parametrize("pattern", [None, "{asset}|{column}"])
+def test_a_line_of_a_wide_file_is_that_of_all_its_bars(pattern, tmp_path):
+    wide = clean().pivot(index="date", columns="asset", values="close")
+    wide.iloc[7, 2] = -1.0
+    if pattern is not None:
+        wide.columns = [f"{name}|close" for name in wide.columns]
+    _, report = looked_at(wide.reset_index(), tmp_path, layout="wide", wide_columns=pattern)
+    (found,) = report.summary.findings
+    assert (found.defect, found.asset, found.place) == ("bad_price", "CCC", "line 9, 2020-01-10")
+    _, report = looked_at(wide.reset_index(), tmp_path, "parquet", layout="wide", wide_columns=pattern)
+    (found,) = report.summary.findings
+    assert found.place.endswith("(from 0), 2020-01-10")
+
+
+def test_a_row_of_a_file_without_lines_says_what_it_counts_from(tmp_path):
+    frame = clean()
+    frame.loc[10, "close"] = -1.0
+    _, report = looked_at(frame, tmp_path, "parquet")
+    assert [found.place for found in report.summary.findings] == ["row 10 (from 0), 2020-01-15"]
+
+
+def test_moments_of_two_zones_are_placed_by_line_in_a_wide_file(tmp_path):
+    wide = clean().pivot(index="date", columns="asset", values="close").reset_index()
+    wide["date"] = [f"{str(day)[:10]}T00:00:00{'+09:00' if row == 5 else 'Z'}" for row, day in enumerate(wide["date"])]
+    wide.columns = ["date", *(f"{name}|close" for name in wide.columns[1:])]
+    pipeline, report = looked_at(wide, tmp_path, layout="wide", wide_columns="{asset}|{column}")
+    assert "mixed_zones" in defects(report)
+    with pytest.raises(DataError, match=r"line 7, column 'timestamp': mixed time zones"):
+        pipeline.load(DataRequest(root=tmp_path))
+
+
+def test_decimal_commas_are_read_as_points_are_and_points_are_refused_then(tmp_path):
+    plain, _ = looked_at(clean(), tmp_path)
+    fingerprint = plain.load(DataRequest(root=tmp_path)).fingerprint
+    clean().to_csv(tmp_path / "comma.csv", index=False, sep=";", decimal=",")
+    signs = {"path": "comma.csv", "separator": ";", "decimal": ","}
+    pipeline = build_from_config({"class": "csv", "kwargs": signs}, kind="data_pipeline")
+    assert pipeline.load(DataRequest(root=tmp_path)).fingerprint == fingerprint
+    lines = (tmp_path / "comma.csv").read_text().splitlines()
+    close, cells = lines[0].split(";").index("close"), lines[4].split(";")
+
+    def write(cell):
+        changed = ";".join([*cells[:close], cell, *cells[close + 1 :]])
+        (tmp_path / "comma.csv").write_text("\n".join([*lines[:4], changed, *lines[5:]]))
+
+    # One wrong cell does not take its whole column along.
+    write("x")
+    (found,) = check_data(pipeline, DataRequest(root=tmp_path)).summary.findings
+    assert (found.defect, found.count, found.place[:6]) == ("not_a_number", 1, "line 5")
+    # A point may stand for thousands: 1.234 is refused, not read as a little more than one.
+    write("1.234")
+    report = check_data(pipeline, DataRequest(root=tmp_path))
+    assert defects(report) == ["unreadable"]
+    assert report.summary.findings[0].place == "line 5, column 'close'"
+    with pytest.raises(DataError, match=r"'1\.234' has a point, and the decimal sign is a comma"):
+        pipeline.load(DataRequest(root=tmp_path))
+
+
+def test_the_parameters_of_a_csv_file_are_hashed_as_before_there_were_any():
+    assert (
+        build_from_config({"class": "csv", "kwargs": {"path": "bars.csv"}}, kind="data_pipeline").config.separator
+        == ","
+    )
+    spec = {"name": "S", "env": {"class": "stock_trading"}, "agent": {"class": "random"}}
+    old = RLExperimentSpec.from_data({**spec, "data_pipeline": {"class": "csv", "kwargs": {"path": "bars.csv"}}})
+    assert not {"separator", "decimal"} & set(old.canonical()["data_pipeline"]["kwargs"])
+    kwargs = {"path": "bars.csv", "separator": ";", "decimal": ","}
+    new = RLExperimentSpec.from_data({**spec, "data_pipeline": {"class": "csv", "kwargs": kwargs}})
+    assert new.canonical()["data_pipeline"]["kwargs"].items() >= kwargs.items()
+    with pytest.raises(SpecError, match="separator and decimal are both ','"):
+        RLExperimentSpec.from_data({**spec, "data_pipeline": {"class": "csv", "kwargs": {**kwargs, "separator": ","}}})
 
 
 def test_coverage_says_what_there_is_of_each_asset(tmp_path):

@@ -195,10 +195,10 @@ def test_a_wrong_bar_is_named_by_row_asset_and_column(lake, asking):
     frame = bars()
     frame.loc[7, "close"] = -1.0
     append(lake, "silver.bars", frame)
-    with pytest.raises(DataError, match=r"row 7 \(asset 'BBB', 2020-01-03\), column 'close'"):
+    with pytest.raises(DataError, match=r"row 7 \(from 0; asset 'BBB', 2020-01-03\), column 'close'"):
         pipeline(table="silver.bars").build(asking())
     append(lake, "silver.twice", pd.concat([bars(), bars()[:1]]))
-    with pytest.raises(DataError, match=r"row 1 \(asset 'AAA', 2020-01-01\).*row 0 is the same bar"):
+    with pytest.raises(DataError, match=r"row 1 \(from 0; asset 'AAA', 2020-01-01\).*row 0 \(from 0\) is the same bar"):
         pipeline(table="silver.twice").build(asking())
 
 

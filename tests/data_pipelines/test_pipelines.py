@@ -122,6 +122,18 @@ def test_symbols_choose_assets_with_or_without_a_venue():
         pipeline("frame", name="bars").build(DataRequest(frames={"bars": bars()}, symbols=("AAB.NASDAQ",)))
 
 
+def test_symbols_find_names_that_differ_in_case_alone_unless_several_do():
+    named = bars().replace({"asset": {"AAA": "aaa", "BBB": "Bbb.De"}})
+    request = DataRequest(frames={"bars": named}, symbols=("AAA", "BBB.DE", "CCC.NYSE"))
+    assert pipeline("frame", name="bars").build(request).assets == ("aaa", "Bbb.De", "CCC")
+    two = bars().replace({"asset": {"AAA": "aaa", "BBB": "aAA"}})
+    with pytest.raises(DataError, match=r"symbol 'AAA'.*no such asset"):
+        pipeline("frame", name="bars").build(DataRequest(frames={"bars": two}, symbols=("AAA",)))
+    exact = bars().replace({"asset": {"BBB": "aaa"}})
+    request = DataRequest(frames={"bars": exact}, symbols=("AAA",))
+    assert pipeline("frame", name="bars").build(request).assets == ("AAA",)
+
+
 def test_a_frame_that_was_not_handed_in_is_an_error():
     with pytest.raises(DataError, match=r"the frame 'bars'.*there are: other.*frames=\{'bars': frame\}"):
         pipeline("frame", name="bars").build(DataRequest(frames={"other": bars()}))

@@ -38,21 +38,24 @@ def mixed_awareness():
 
 
 BAD = {
-    "unsorted": (swapped, r"row 6 \(asset 'AAA', 2020-01-02\), column 'timestamp': it is earlier"),
+    "unsorted": (swapped, r"row 6 \(from 0; asset 'AAA', 2020-01-02\), column 'timestamp': it is earlier"),
     "duplicate": (
         lambda: pd.concat([bars().iloc[:4], bars().iloc[3:]]),
-        r"row 4 \(asset 'AAA', 2020-01-02\).*row 3 is the same bar",
+        r"row 4 \(from 0; asset 'AAA', 2020-01-02\).*row 3 \(from 0\) is the same bar",
     ),
     "negative price": (
         lambda: changed(7, "close", -1.0),
-        r"row 7 \(asset 'BBB', 2020-01-03\), column 'close': -1.*positive",
+        r"row 7 \(from 0; asset 'BBB', 2020-01-03\), column 'close': -1.*positive",
     ),
-    "zero price": (lambda: changed(7, "open", 0.0), r"row 7 \(asset 'BBB', 2020-01-03\), column 'open': 0"),
+    "zero price": (lambda: changed(7, "open", 0.0), r"row 7 \(from 0; asset 'BBB', 2020-01-03\), column 'open': 0"),
     "infinite price": (lambda: changed(7, "high", np.inf), r"row 7 .*'BBB'.*column 'high': inf"),
     "half a bar": (lambda: changed(7, "low", np.nan), r"row 7 .*'BBB'.*column 'low'.*has a close but no value"),
     "high below low": (lambda: changed(7, "high", 1.0), r"row 7 .*'BBB'.*'high' and 'low'.*below the low"),
     "negative volume": (lambda: changed(7, "volume", -5.0), r"row 7 .*'BBB'.*column 'volume': -5.*not negative"),
-    "text for a number": (lambda: changed(7, "close", "n/a"), r"row 7, column 'close': 'n/a' is not a number"),
+    "text for a number": (
+        lambda: changed(7, "close", "n/a"),
+        r"row 7 \(from 0\), column 'close': 'n/a' is not a number",
+    ),
     "missing column": (lambda: bars().drop(columns="close"), r"column 'close': the data has no such column"),
     "missing time": (lambda: bars().drop(columns="timestamp"), r"column 'timestamp'.*date, datetime, time, ts"),
     "missing names": (lambda: bars().drop(columns="asset"), r"column 'asset'.*tic, symbol, ticker.*asset="),
@@ -64,18 +67,27 @@ BAD = {
         lambda: bars().assign(close=lambda frame: frame["close"].where(frame["asset"] != "BBB")),
         r"asset 'BBB', column 'close': it has no bar at all",
     ),
-    "mixed time zones": (mixed_zones, r"row 8, column 'timestamp': mixed time zones.*Asia/Tokyo.*UTC"),
-    "naive and aware": (mixed_awareness, r"row 8, column 'timestamp': mixed time zones.*\+09:00.*none"),
+    "mixed time zones": (mixed_zones, r"row 8 \(from 0\), column 'timestamp': mixed time zones.*Asia/Tokyo.*UTC"),
+    "naive and aware": (mixed_awareness, r"row 8 \(from 0\), column 'timestamp': mixed time zones.*\+09:00.*none"),
     "one bar": (lambda: bars(1), r"the panel: it has 1 bar\(s\) and 2 are needed"),
     "no bar": (lambda: bars().iloc[:0], r"the panel: it has 0 bar"),
-    "names of another type": (lambda: bars().assign(asset=600519), r"row 0, column 'asset'.*600519 is int, not text"),
-    "a missing name": (lambda: changed(7, "asset", None), r"row 7, column 'asset': the asset has no name"),
+    "names of another type": (
+        lambda: bars().assign(asset=600519),
+        r"row 0 \(from 0\), column 'asset'.*600519 is int, not text",
+    ),
+    "a missing name": (lambda: changed(7, "asset", None), r"row 7 \(from 0\), column 'asset': the asset has no name"),
     "numbers as moments": (lambda: bars().assign(timestamp=20200101), r"column 'timestamp'.*int64.*not a moment"),
-    "no date": (lambda: changed(7, "timestamp", "7 May"), r"row 7, column 'timestamp': '7 May' is not a date"),
-    "a missing moment": (lambda: changed(7, "timestamp", pd.NaT), r"row 7, column 'timestamp': the moment is missing"),
+    "no date": (
+        lambda: changed(7, "timestamp", "7 May"),
+        r"row 7 \(from 0\), column 'timestamp': '7 May' is not a date",
+    ),
+    "a missing moment": (
+        lambda: changed(7, "timestamp", pd.NaT),
+        r"row 7 \(from 0\), column 'timestamp': the moment is missing",
+    ),
     "a flag that is none": (
         lambda: bars().assign(tradable="perhaps"),
-        r"row 0, column 'tradable': 'perhaps' is neither true nor false",
+        r"row 0 \(from 0\), column 'tradable': 'perhaps' is neither true nor false",
     ),
 }
 
@@ -90,7 +102,7 @@ def test_bad_bars_are_refused_by_name(what):
 
 
 def test_rows_keep_their_numbers_when_assets_are_chosen():
-    with pytest.raises(DataError, match=r"row 7 \(asset 'BBB', 2020-01-03\), column 'close'"):
+    with pytest.raises(DataError, match=r"row 7 \(from 0; asset 'BBB', 2020-01-03\), column 'close'"):
         MarketPanel.from_frame(changed(7, "close", -1.0), assets=["BBB", "CCC"])
     assert MarketPanel.from_frame(changed(7, "close", -1.0), assets=["AAA"]).num_assets == 1
 

@@ -118,7 +118,7 @@ def test_columns_become_features_when_they_are_named(tmp_path):
     assert market.market_features[:, 0].tolist() == list(range(30))
     assert MarketPanel.from_frame(frame).feature_names == ()
     frame["vix"] = range(len(frame))
-    with pytest.raises(DataError, match=r"row 0 \(asset 'AAA'.*'vix'.*another"):
+    with pytest.raises(DataError, match=r"row 0 \(from 0; asset 'AAA'.*'vix'.*another"):
         MarketPanel.from_frame(frame, market_features=["vix"])
     with pytest.raises(DataError, match=r"'scroe'.*Did you mean 'score'"):
         MarketPanel.from_frame(frame, features=["scroe"])

@@ -11,7 +11,7 @@ from alphaswarm_rl.core.yaml import dump_yaml
 from alphaswarm_rl.options.click_options import TableOption, given
 from alphaswarm_rl.options.paths import set_value, value_at
 from alphaswarm_rl.options.resolve import effective_spec, starting_spec
-from alphaswarm_rl.options.settings import load_settings
+from alphaswarm_rl.options.settings import load_settings, named_plugins
 from alphaswarm_rl.options.sources import Given, read_sources, refuse_absent_part
 from alphaswarm_rl.options.table import BY_KEY, OPTIONS
 from alphaswarm_rl.spec import RLExperimentSpec
@@ -169,3 +169,28 @@ def test_command_line_options_know_their_row():
 def test_an_unknown_flag_key_is_an_error_with_the_nearest():
     with pytest.raises(OptionError, match=r"train\.gama.*train\.gamma"):
         effective_spec(None, {"train.gama": 1}, {})
+
+
+@pytest.mark.parametrize("named", ["", "  ", "my_a,", ",my_a", "my_a, ,my_b", '[""]', '["my_a", " "]'])
+def test_an_empty_name_of_a_plug_in_is_refused_by_every_face(named, tmp_path):
+    for flags, environ in (
+        ({"home.plugins": (named,)}, {}),
+        *([({}, {"ALPHASWARM_RL_PLUGINS": named})] if named else []),
+    ):
+        with pytest.raises(OptionError, match=r"option home\.plugins.*has an empty name in it.*Give names"):
+            load_settings(flags, environ)
+        # Those too who may do without settings.
+        with pytest.raises(OptionError, match="has an empty name in it"):
+            named_plugins(flags, environ)
+    path = tmp_path / "chosen.yaml"
+    path.write_text(dump_yaml({"plugins": ["my_a", named.strip()[:0]]}))
+    with pytest.raises(OptionError, match=r"chosen\.yaml.*plugins: a plug-in has no name"):
+        load_settings({}, {}, path)
+
+
+def test_no_plug_in_is_named_by_an_empty_list_and_by_a_variable_that_is_set_to_nothing(tmp_path):
+    path = tmp_path / "chosen.yaml"
+    path.write_text("plugins: [my_a]\n")
+    assert load_settings({}, {"ALPHASWARM_RL_PLUGINS": ""}, path).plugins == ("my_a",)
+    assert load_settings({}, {"ALPHASWARM_RL_PLUGINS": "[]"}, path).plugins == ()
+    assert named_plugins({"home.plugins": ("my_b my_c",)}, {}, path) == ("my_b", "my_c")

@@ -305,7 +305,8 @@ def test_bars_of_training_are_left_out_of_the_judgement(often, registry):
     (score, _) = registry.evaluations(row.id)
     assert (score.window_start, score.in_sample, score.judgement_key) == ("2020-07-01", False, row.judgement_key)
     result = RLRuntime(validated_spec(training={"end": "2020-09-01", "total_timesteps": 64}), often).train()
-    assert "no checkpoint is judged: training sees all of 2020-06-01 to 2020-08-03" in result.notices
+    none = "no checkpoint is judged: training sees all of 2020-06-01 to 2020-08-03; name other dates by "
+    assert f"{none}training.validation_start and validation_end" in result.notices
     assert models_of(registry, result)[-1].judgement_key is None
 
 

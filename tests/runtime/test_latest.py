@@ -6,6 +6,7 @@ import pytest
 
 from alphaswarm_rl.core.errors import DataError, RunError
 from alphaswarm_rl.ledger.runs import PRUNED
+from alphaswarm_rl.operations.compare import CompareRuns, compare
 from alphaswarm_rl.runtime import RLRuntime
 from tests.runtime.conftest import tiny
 from tests.runtime.test_resume import POLICY, halted_run
@@ -53,6 +54,33 @@ def test_a_run_whose_files_are_gone_is_not_the_latest(settings, ledger, train):
     first, second = train(), train()
     ledger.mark_removed(second.run_id)
     assert latest(settings, "replay") == first.run_id
+
+
+def test_baselines_beside_a_run_are_never_the_latest(settings, ledger, train):
+    trained = train()
+    compare(settings, CompareRuns((trained.run_id,), baselines=True))
+    beside = [run for run in ledger.runs() if run.beside is not None]
+    assert {run.beside for run in beside} == {trained.run_id}
+    assert len(beside) == 2
+    assert [latest(settings, verb) for verb in (None, "evaluate", "replay")] == [trained.run_id] * 3
+    # They are not judged again beside another run that was judged alike, and by its id each is a run like others.
+    judged = RLRuntime.from_run(trained.run_id, settings).evaluate()
+    compare(settings, CompareRuns((judged.run_id,), baselines=True))
+    assert len(ledger.runs()) == 4
+    assert latest(settings, "evaluate") == judged.run_id == ledger.run("latest").id
+    assert RLRuntime.from_run(beside[0].id, settings, verb="evaluate")._run.id == beside[0].id
+    # A rule that a user judges is the user's own.
+    rule = RLRuntime(tiny(agent={"class": "random"}), settings).evaluate()
+    assert ledger.run("latest").id == rule.run_id == latest(settings, "evaluate")
+
+
+def test_where_there_are_baselines_alone_none_is_the_latest(settings, ledger):
+    rule = RLRuntime(tiny(agent={"class": "random"}), settings).evaluate(beside="somebody")
+    assert ledger.runs()[0].id == rule.run_id
+    with pytest.raises(RunError, match="has no run, beside baselines"):
+        ledger.run("latest")
+    with pytest.raises(RunError, match="no run has a checkpoint"):
+        latest(settings, "evaluate")
 
 
 def test_evaluate_takes_latest_as_its_run(settings, train):

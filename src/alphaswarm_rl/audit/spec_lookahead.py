@@ -63,7 +63,17 @@ def audit_spec(
         lake: Gives the reader of the lake's tables.
         seed: Seed of made data, actions and noise.
     """
-    builder = Builder(spec, seed=seed, device="cpu", root=root, frames=frames, lake=lake)
+    return audit_built(Builder(spec, seed=seed, device="cpu", root=root, frames=frames, lake=lake), seed=seed)
+
+
+def audit_built(builder: Builder, *, seed: int = 0) -> Report:
+    """The same of what a builder builds; of its data only what it loads for the training window.
+
+    Args:
+        builder: Builds what the spec describes.
+        seed: Seed of actions and noise.
+    """
+    spec = builder.spec
     if builder.data is None or not isinstance(builder.env, TradingComponent):
         raise SpecError(
             f"the env {builder.env.rl_alias!r}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from alphaswarm_rl.cli.verb import verb
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.market_data import CheckedData, ShownData
 
+#: What separates the cells of a CSV file, as its request has it.
+_SEPARATORS = (",", ";", "|", "tab")
+
 
 @click.group()
 def data() -> None:
@@ -26,22 +29,28 @@ def _of_a_file(function: Callable[..., None]) -> Callable[..., None]:
     """Adds what says how a file is read."""
     column = "Of a file: a column by what it is, such as close=px; others are left out. Repeatable."
     pattern = "Of a wide file: how it calls a column of an asset, such as '{asset}_{column}'."
+    signs = click.Choice(_SEPARATORS)
     for option in (
+        click.option("--decimal", type=click.Choice([".", ","]), help="Of a CSV file: its decimal sign."),
+        click.option("--separator", type=signs, help="Of a CSV file: what separates its cells."),
         click.option("--asset", metavar="NAME", help="Of a file: its only asset, where no column names it."),
         click.option("--wide-columns", metavar="PATTERN", help=pattern),
         click.option("--wide", is_flag=True, help="Of a file: one row per moment; closes with a column per asset."),
-        click.option("--column", "named", multiple=True, metavar="MEANING=NAME", help=column),
+        click.option("--column", "columns", multiple=True, metavar="MEANING=NAME", help=column),
         click.argument("file_or_spec", metavar="FILE|SPEC"),
     ):
         function = option(function)
     return function
 
 
+def _named(wide: bool, chosen: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request, out of the options."""
+    return {"layout": "wide" if wide or chosen["wide_columns"] else "long", **chosen}
+
+
 @verb("data.check", group=data)
 @_of_a_file
-def check(
-    session: Session, file_or_spec: str, named: tuple[str, ...], wide: bool, wide_columns: str | None, asset: str | None
-) -> None:
+def check(session: Session, wide: bool, **chosen: Any) -> None:
     """Name everything that is wrong with bars, before a run is.
 
     FILE is a CSV file, which may be compressed by gzip, or a Parquet file. SPEC is a YAML file, a preset or a run,
@@ -50,16 +59,12 @@ def check(
 
     Args:
         session: This call.
-        file_or_spec: A file of bars, or a spec.
-        named: Columns by what they are.
         wide: Whether there is one row per moment.
-        wide_columns: How a wide file calls a column of an asset.
-        asset: The only asset.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.market_data import NamedData, check_market_data
 
-    request = NamedData(file_or_spec, named, "wide" if wide or wide_columns else "long", wide_columns, asset)
-    result = check_market_data(session.load_settings, request)
+    result = check_market_data(session.load_settings, NamedData(**_named(wide, chosen)))
     session.answer(result, [*_head(result), *_findings(result)])
     if not result.clean:
         raise click.exceptions.Exit(BROKEN)
@@ -68,15 +73,7 @@ def check(
 @verb("data.show", group=data)
 @_of_a_file
 @click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="Write a picture to FILE, as SVG.")
-def show(
-    session: Session,
-    file_or_spec: str,
-    named: tuple[str, ...],
-    wide: bool,
-    wide_columns: str | None,
-    asset: str | None,
-    picture: Path | None,
-) -> None:
+def show(session: Session, wide: bool, **chosen: Any) -> None:
     """Show what there is of bars: columns, span, calendar, and each asset's own.
 
     FILE is a CSV file, which may be compressed by gzip, or a Parquet file. SPEC is a YAML file, a preset or a run,
@@ -84,17 +81,12 @@ def show(
 
     Args:
         session: This call.
-        file_or_spec: A file of bars, or a spec.
-        named: Columns by what they are.
         wide: Whether there is one row per moment.
-        wide_columns: How a wide file calls a column of an asset.
-        asset: The only asset.
-        picture: The file that a picture is written to.
+        chosen: Fields of the request, which says what each means.
     """
     from alphaswarm_rl.operations.market_data import ShowData, show_market_data
 
-    request = ShowData(file_or_spec, named, "wide" if wide or wide_columns else "long", wide_columns, asset, picture)
-    result = show_market_data(session.load_settings, request)
+    result = show_market_data(session.load_settings, ShowData(**_named(wide, chosen)))
     wrote = [] if result.picture is None else ["", f"wrote {result.picture}"]
     session.answer(result, [*_facts(result), "", *_coverage(result), "", *_findings(result), *wrote])
 

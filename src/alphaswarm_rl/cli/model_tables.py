@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from alphaswarm_rl.cli.text import columns, pairs
+from alphaswarm_rl.cli.text import SHORT_ID, columns, pairs
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.model_lifecycle import JudgedModels
@@ -24,17 +24,19 @@ _ELSEWHERE = ("env_signature", "observation_signature", "action_signature", "val
 
 
 _IN_TABLE = attrgetter(
-    "id", "env_id", "agent", "total_timesteps", "lower_bound", "mean_reward", "std_reward", "eval_episodes"
+    "env_id", "agent", "total_timesteps", "lower_bound", "mean_reward", "std_reward", "eval_episodes"
 )
 _OF_EVALUATION = attrgetter("at", "source", "episodes", "mean_reward", "std_reward", "lower_bound", "seed")
 
 
 def model_table(models: Sequence[RegisteredModel]) -> list[str]:
     """The models, one line each."""
-    numbers = ("STEPS", "LOWER BOUND", "MEAN", "STD", "EPISODES")
-    titles = ("ID", "ENV", "ALGORITHM", *numbers, "JUDGED ON", "COMPARED", "VALIDATED", "STATUS", "ALIASES", "SCOPE")
+    made, numbers = ("ID", "RUN", "ENV", "ALGORITHM"), ("STEPS", "LOWER BOUND", "MEAN", "STD", "EPISODES")
+    titles = (*made, *numbers, "JUDGED ON", "COMPARED", "VALIDATED", "STATUS", "ALIASES", "SCOPE")
     rows = [
         (
+            model.row.id,
+            None if model.row.run_id is None else model.row.run_id[:SHORT_ID],
             *_IN_TABLE(model.row),
             _window(model.row.eval_window_start, model.row.eval_window_end),
             None if model.row.mean_reward is None else model.row.judgement_key or "no",

@@ -111,7 +111,7 @@ class CheckpointError(AlphaSwarmError):
 
 
 class UnfitCheckpoint(CheckpointError):
-    """A folder that is no checkpoint of ours: files that are not regular or too large, or content of another shape."""
+    """What is no checkpoint of ours, or one of another policy than is asked for."""
 
     exit_code = 2
 

@@ -159,10 +159,11 @@ def ref_to(kind: str, *, bare: bool = False) -> Any:
 def walk_refs(model: BaseModel) -> Iterator[ComponentRef]:
     """Every reference in a declared model, those inside other references' parameters included."""
     for name in type(model).model_fields:
-        yield from _walk_value(getattr(model, name))
+        yield from refs_in(getattr(model, name))
 
 
-def _walk_value(value: object) -> Iterator[ComponentRef]:
+def refs_in(value: object) -> Iterator[ComponentRef]:
+    """Every reference in the value of a field, those inside other references' parameters included."""
     if isinstance(value, ComponentRef):
         yield value
         yield from walk_refs(value.resolved[1])
@@ -170,7 +171,7 @@ def _walk_value(value: object) -> Iterator[ComponentRef]:
         yield from walk_refs(value)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _walk_value(item)
+            yield from refs_in(item)
 
 
 def build_from_config(ref: JsonMapping | ComponentRef, *, kind: str) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from alphaswarm_rl.core.errors import DataError, nearest
-from alphaswarm_rl.market.panel_columns import SPELLINGS, NoSuchColumn, canonical
+from alphaswarm_rl.market.panel_columns import SPELLINGS, NoSuchColumn, canonical, has_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,8 @@ def long_of_wide(
         why = f"no column is called so; there are: {known}"
         raise NoSuchColumn(f"the pattern {pattern!r}", why, "Change the pattern.")
     tables = [pd.DataFrame({"timestamp": times, "asset": asset, **found[asset]}) for asset in sorted(found)]
-    return pd.concat(tables, ignore_index=True)
+    # A line of the file is that of a row of every asset.
+    return pd.concat(tables, ignore_index=not has_lines(frame))
 
 
 def _meanings(columns: Mapping[str, str], features: Sequence[str]) -> dict[str, str]:

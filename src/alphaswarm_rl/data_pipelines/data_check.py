@@ -14,7 +14,7 @@ from alphaswarm_rl.market.bar_findings import Bars
 from alphaswarm_rl.market.data_report import DataReport, report_of
 from alphaswarm_rl.market.findings import finding
 from alphaswarm_rl.market.panel import BAR_COLUMNS, MarketPanel
-from alphaswarm_rl.market.panel_columns import NoSuchColumn, NotATable, canonical
+from alphaswarm_rl.market.panel_columns import NoSuchColumn, NotATable, OtherSeparator, canonical, has_lines
 from alphaswarm_rl.market.table_findings import check_table
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ def check_data(pipeline: PanelPipeline, request: DataRequest) -> DataReport:
         return _report(pipeline.load(request), request, {})
     try:
         frame = pipeline.bars(request)
+    except OtherSeparator as error:
+        other = finding("other_separator", f"{error.why}. {error.remedy}", place=error.what)
+        return report_of(None, (other,), columns={})
     except NotATable as error:
         return report_of(None, (finding("unreadable", error.why, place=error.what),), columns={})
     except NoSuchColumn as error:
@@ -74,9 +77,11 @@ def _melted(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per moment and asset, of a table with a column of closes per asset; where there is none, no row."""
     import pandas as pd
 
+    lines = frame.index if has_lines(frame) else None
     column = next((name for name in frame.columns if canonical(name) == "timestamp"), None)
     if column is not None:
         frame = frame.set_index(column)
     moments, assets = np.repeat(frame.index.to_numpy(), frame.shape[1]), np.tile(frame.columns, len(frame))
     closes = frame.to_numpy().ravel()
-    return pd.DataFrame({"timestamp": moments, "asset": assets, "close": closes})
+    index = None if lines is None else lines.repeat(frame.shape[1])
+    return pd.DataFrame({"timestamp": moments, "asset": assets, "close": closes}, index=index)

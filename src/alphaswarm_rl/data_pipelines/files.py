@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import abc
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from alphaswarm_rl.core.errors import DataError
 from alphaswarm_rl.core.files import checked_path
+from alphaswarm_rl.core.hashing import added_field
 from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline
 
 if TYPE_CHECKING:
@@ -50,11 +51,31 @@ class CsvPipeline(FilePipeline):
 
     rl_alias = "csv"
 
+    class Config(FileConfig):
+        """Parameters of a CSV file."""
+
+        separator: Literal[",", ";", "|", "tab"] = Field(
+            ",",
+            description="What separates the cells, in the file and in those of the VIX and of fundamentals.",
+            json_schema_extra=added_field(since=2, born=","),
+        )
+        decimal: Literal[".", ","] = Field(
+            ".", description="The decimal sign of its numbers.", json_schema_extra=added_field(since=2, born=".")
+        )
+
+        @model_validator(mode="after")
+        def _signs_differ(self) -> Self:
+            if self.separator == self.decimal:
+                raise ValueError("separator and decimal are both ',': nobody can tell cells from numbers")
+            return self
+
     def read(self, file: Path, root: Path) -> pd.DataFrame:
         """The table of a CSV file."""
         from alphaswarm_rl.market.panel_columns import read_csv
 
-        return read_csv(file, below=root, text=self.config.text_columns)
+        config = self.config
+        signs = {"separator": config.separator, "decimal": config.decimal}
+        return read_csv(file, below=root, text=config.text_columns, **signs)
 
 
 class ParquetPipeline(FilePipeline):

@@ -122,12 +122,19 @@ class PanelPipeline(DataPipeline):
 
 
 def assets_of(symbols: Sequence[str], assets: Sequence[str]) -> list[str]:
-    """The assets that symbols mean: the one of that very name, else the one named by the ticker before the venue."""
+    """The assets that symbols mean: the one of that very name, else the one named by the ticker before the venue.
+
+    Symbols are in upper case, and names in files may be in any: one that differs in case alone is meant too.
+    """
+    known, folded = set(assets), dict[str, list[str]]()
+    for asset in assets:
+        folded.setdefault(asset.upper(), []).append(asset)
     found = []
     for symbol in symbols:
         ticker = symbol.rpartition(".")[0] or symbol
-        name = next((name for name in (symbol, ticker) if name in assets), None)
-        if name is None:
+        names = [name for name in (symbol, ticker) if name in known]
+        names += [same[0] for name in (symbol, ticker) if len(same := folded.get(name.upper(), [])) == 1]
+        if not names:
             raise DataError(f"symbol {symbol!r}", "the data has no such asset", nearest(ticker, assets))
-        found.append(name)
+        found.append(names[0])
     return found

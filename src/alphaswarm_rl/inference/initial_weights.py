@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
-from alphaswarm_rl.core.errors import CheckpointError, SpecError
+from alphaswarm_rl.core.errors import CheckpointError, SpecError, UnfitCheckpoint
 from alphaswarm_rl.core.files import checked_path
 from alphaswarm_rl.core.types import AnySpace
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
@@ -106,11 +106,14 @@ def begin_with(initial: InitialWeights, learner: Learner, env: AnyVectorEnv, pla
             notices = [
                 f"initial weights: {initial.called} was shown {differing[0]} where this spec shows {differing[1]}"
             ]
-    with restoring(initial.loaded.checkpoint.path):
-        learner.begin_with(initial.loaded.states["learner"])
-        statistics = initial.loaded.states.get("preprocessing")
-        if statistics is not None and isinstance(env, PreprocessedEnv):
-            env.load_statistics(statistics)
+    try:
+        with restoring(initial.loaded.checkpoint.path):
+            learner.begin_with(initial.loaded.states["learner"])
+            statistics = initial.loaded.states.get("preprocessing")
+            if statistics is not None and isinstance(env, PreprocessedEnv):
+                env.load_statistics(statistics)
+    except UnfitCheckpoint as error:
+        raise _unfit(initial, error.why, "agent, networks and normalisation") from error
     return notices
 
 
@@ -139,8 +142,8 @@ def _refuse_other_space(initial: InitialWeights, side: str, theirs: AnySpace, ou
         )
 
 
-def _unfit(initial: InitialWeights, why: str, part: str) -> CheckpointError:
-    return CheckpointError(
+def _unfit(initial: InitialWeights, why: str, part: str) -> UnfitCheckpoint:
+    return UnfitCheckpoint(
         f"training.init_from: {initial.called}", why, f"Begin with a checkpoint of the same {part}, or leave it out."
     )
 

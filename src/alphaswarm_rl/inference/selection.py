@@ -173,7 +173,7 @@ def trainer_of(ledger: Ledger, path: Path) -> RunRow | None:
 
 
 def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
-    """The newest run that a verb can use.
+    """The newest run that a verb can use; rules that were judged beside another run, as baselines, are passed over.
 
     Args:
         ledger: Where runs are looked up.
@@ -186,7 +186,7 @@ def latest_for(ledger: Ledger, verb: Verb) -> RunRow:
         usable, none = _can_be_continued, "no training run that has ended has a checkpoint"
     else:
         usable, none = partial(_can_be_judged, ledger), "no run has a checkpoint or an agent that needs none"
-    found = next((run for run in ledger.runs(limit=None) if usable(run)), None)
+    found = next((run for run in ledger.runs(limit=None) if run.beside is None and usable(run)), None)
     if found is None:
         raise RunError(f"the latest run to {verb}", none, "See: rl runs list. Or train one: rl train SPEC.")
     return found

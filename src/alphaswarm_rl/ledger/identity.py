@@ -130,11 +130,7 @@ def recognise(engine: Engine, settings: Settings) -> None:
     adopted = adoption(settings)
     with read(engine) as connection:
         found, used = ledger_id(connection), has_runs(connection)
-    if adopted is not None and adopted.id != found:
-        why = f"it is another ledger ({found}) than the one that the home {settings.home} adopted ({adopted.id})"
-        raise LedgerError(_name(settings), why, _REMEDY)
-    if adopted is not None and adopted.unfinished:
-        raise LedgerError(_name(settings), "its rebuild was cut short, or goes on", "Finish it: rl db rebuild.")
+    _refuse_other(settings, adopted, found)
     if not used and not (adopted is not None and adopted.empty):
         _refuse_emptied(engine, settings, adopted)
     file = sqlite_file(engine)
@@ -145,6 +141,17 @@ def recognise(engine: Engine, settings: Settings) -> None:
         recognise(engine, settings)  # another process may have met another one meanwhile
     elif used and adopted.empty:
         _change(settings, lambda met: [replace(entry, empty=entry.empty and entry.id != found) for entry in met])
+
+
+def _refuse_other(settings: Settings, adopted: Adoption | None, found: str) -> None:
+    """Refuses a ledger that is another than the home adopted, and one whose rebuild was not finished."""
+    if adopted is None:
+        return
+    if adopted.id != found:
+        why = f"it is another ledger ({found}) than the one that the home {settings.home} adopted ({adopted.id})"
+        raise LedgerError(_name(settings), why, _REMEDY)
+    if adopted.unfinished:
+        raise LedgerError(_name(settings), "its rebuild was cut short, or goes on", "Finish it: rl db rebuild.")
 
 
 def adopt(

@@ -109,6 +109,12 @@ class RunRow(Row):
         """The claim that was given last: to the process that began the run, or to the one that resumed it last."""
         return Claim(self.id, self.resumed + 1)
 
+    @property
+    def beside(self) -> str | None:
+        """The run that a rule was judged beside, as a baseline; None: it was run for its own sake."""
+        beside: str | None = self.arguments.get("beside")
+        return beside
+
 
 @dataclass(frozen=True)
 class EvaluationRow(Row):

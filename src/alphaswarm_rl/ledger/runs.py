@@ -259,12 +259,14 @@ def _chosen(status: str | None, target: str | None, *, include_removed: bool) ->
 
 
 def find(connection: Connection, ref: str) -> RunRow:
-    """The run with this id or unique beginning of one, or the newest for `latest`."""
+    """The run with this id or unique beginning of one; for `latest` the newest that is no baseline beside another."""
     newest = select(runs).order_by(runs.c.number.desc())
     if ref == "latest":
-        found = connection.execute(newest.where(runs.c.removed_at.is_(None)).limit(1)).mappings().all()
+        own = (runs.c.removed_at.is_(None), runs.c.arguments["beside"].as_string().is_(None))
+        found = connection.execute(newest.where(*own).limit(1)).mappings().all()
         if not found:
-            raise RunError("the latest run", "the ledger has no run", "Train one first: rl train SPEC.")
+            why = "the ledger has no run, beside baselines and those whose files were removed"
+            raise RunError("the latest run", why, "Train one first: rl train SPEC.")
         return RunRow.of(found[0])
     if len(ref) < SHORTEST_PREFIX:
         raise RunError(

@@ -31,6 +31,9 @@ _MEND = "Mend the file."
 #: Every defect by its name, errors first.
 DEFECTS: dict[str, Defect] = {
     "unreadable": Defect("error", ("unreadable table", "unreadable tables"), "Check the file."),
+    "other_separator": Defect(
+        "error", ("file of another separator", "files of another separator"), "Say which one it is by separator."
+    ),
     "missing_column": Defect(
         "error", ("missing column", "missing columns"), "Name it by columns (--column MEANING=NAME), or rename it."
     ),

@@ -6,12 +6,14 @@ names that count.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -46,38 +48,141 @@ class NotATable(DataError):
     """A file that is another than it says."""
 
 
+class OtherSeparator(NotATable):
+    """A CSV file whose cells are separated by another sign than it is read with."""
+
+
 class NoSuchColumn(DataError):
     """A column that is asked for and that the data lacks."""
 
+
+#: What separates the cells of a CSV file, by the words that say so.
+SEPARATORS = {",": ",", ";": ";", "|": "|", "tab": "\t"}
+#: A number with that decimal sign.
+_NUMBER = r"\s*[+-]?\d*{}\d+([eE][+-]?\d+)?\s*"
+#: Name of a frame's index where it has the lines of a file, as editors count them: the first is 1, the header's.
+_LINE = "line of the file"
 
 #: Numbers that a table may have; as float64 they take 8 GiB.
 _MOST_CELLS = 1 << 30
 
 
-def read_csv(path: Path, *, below: Path | None = None, text: Collection[str] = ()) -> pd.DataFrame:
+def read_csv(
+    path: Path, *, below: Path | None = None, text: Collection[str] = (), separator: str = ",", decimal: str = "."
+) -> pd.DataFrame:
     """The frame of a CSV file; numbers are read exactly, and symbols such as NA, ON or 0700 stay text.
+
+    Its index has the line of each row in the file, so that whatever is wrong can be found there.
 
     Args:
         path: The file, which may be compressed by gzip: `bars.csv.gz`.
         below: The folder that it must lie in, links followed; None: it may lie anywhere.
         text: More columns that are text, beside those whose names mean an asset or a moment.
+        separator: What separates its cells, one of `SEPARATORS`.
+        decimal: Its decimal sign, a point or a comma.
     """
     import pandas as pd
 
+    sign = SEPARATORS[separator]
     with _opened(path, below) as file, _refusing(path, "CSV"):
         content = _unpacked(file) if path.suffix == ".gz" else file
-        header = pd.read_csv(content, nrows=0)
+        header = pd.read_csv(content, nrows=0, sep=sign)
+        _refuse_other_separator(path, list(map(str, header.columns)), separator)
         content.seek(0)
         meant = ("asset", "timestamp")
         written = {name: str for name in header.columns if canonical(name) in meant or name in text}
-        return pd.read_csv(
+        frame = pd.read_csv(
             content,
+            sep=sign,
+            decimal=decimal,
             dtype=written,
             keep_default_na=False,
             na_values={
                 name: ["", "nan", "NaN", "NA", "null", "None"] for name in header.columns if name not in written
             },
         )
+        if isinstance(frame.index, pd.RangeIndex):  # else its rows are longer than its header
+            lines = _lines(content, len(frame), sign)
+            frame.index = pd.RangeIndex(len(frame)) if lines is None else pd.Index(lines, name=_LINE)
+        return frame if decimal == "." else _with_points(frame, [name for name in frame.columns if name not in written])
+
+
+def _refuse_other_separator(path: Path, header: Sequence[str], separator: str) -> None:
+    """Refuses a file whose header is one cell with another separator in it."""
+    if len(header) > 1:
+        return
+    counts = {word: "".join(header).count(sign) for word, sign in SEPARATORS.items() if word != separator}
+    other = max(counts, key=counts.__getitem__)
+    if counts[other]:
+        why = f"its header {''.join(header)!r:.60} has no {separator!r}: its cells are separated by {other!r}"
+        remedy = f"Set the parameter separator of csv: {other!r} (rl data check: --separator {other!r})."
+        raise OtherSeparator(f"the file {str(path)!r}", why, remedy)
+
+
+def _with_points(frame: pd.DataFrame, numbers: Iterable[str]) -> pd.DataFrame:
+    """The frame of a file with decimal commas, with points in columns where some cell is no number.
+
+    Numbers with a point are refused: it may count thousands.
+    """
+    import pandas as pd
+
+    frame = frame.copy(deep=False)
+    for name in numbers:
+        column = frame[name]
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        written = column.astype(str)
+        pointed = np.flatnonzero(written.str.fullmatch(_NUMBER.format(r"\.")).to_numpy())
+        if len(pointed):
+            raise NotATable(
+                f"{place_of(column.index, pointed[0])}, column {str(name)!r}",
+                f"{column.iloc[pointed[0]]!r} has a point, and the decimal sign is a comma",
+                "Leave signs for thousands out, or set the parameter decimal of csv: '.'.",
+            )
+        frame[name] = column.mask(written.str.fullmatch(_NUMBER.format(",")), written.str.replace(",", "."))
+    return frame
+
+
+def _lines(content: BinaryIO, rows: int, separator: str) -> Sequence[int] | None:
+    """The line on which each row begins, blank lines and those within quotes counted; None where nobody can say."""
+    content.seek(0)
+    breaks, last = 0, b"\n"
+    while chunk := content.read(1 << 20):
+        breaks, last = breaks + chunk.count(b"\n"), chunk[-1:]
+    if breaks + (last != b"\n") == rows + 1:
+        return range(2, rows + 2)
+    content.seek(0)
+    text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+    begun, before = [], 0
+    try:
+        reader = csv.reader(text, delimiter=separator)
+        for cells in reader:
+            if len(cells) > 1 or "".join(cells).strip():
+                begun.append(before + 1)
+            before = reader.line_num
+    except csv.Error:  # a cell that is longer than that module takes
+        return None
+    finally:
+        text.detach()
+    return begun[1:] if len(begun) == rows + 1 else None
+
+
+def place_of(index: pd.Index[Any], row: int | np.integer, *details: str) -> str:
+    """Where a row of a table is, in words: the line of its file, or its number from 0 on.
+
+    Args:
+        index: The table's index.
+        row: The number of the row.
+        *details: What else tells it apart, for brackets behind.
+    """
+    is_line = index.name == _LINE
+    inside = "; ".join([*([] if is_line else ["from 0"]), *([", ".join(details)] if details else [])])
+    return f"{f'line {index[row]}' if is_line else f'row {row}'}{f' ({inside})' if inside else ''}"
+
+
+def has_lines(frame: pd.DataFrame) -> bool:
+    """Whether a frame's index has the lines of a file."""
+    return bool(frame.index.name == _LINE)
 
 
 def read_parquet(path: Path, *, below: Path | None = None) -> pd.DataFrame:
@@ -120,6 +225,8 @@ def _refusing(path: Path, form: str) -> Iterator[None]:
     """While a library reads a file of somebody else: whatever it raises means that the file is another than it says."""
     try:
         yield
+    except NotATable:
+        raise
     except Exception as error:
         why = f"it is not {form}: {' '.join(str(error).split()) or repr(error)}"
         raise NotATable(f"the file {str(path)!r}", why, "Check the file.") from error
@@ -201,14 +308,15 @@ def _utc(column: pd.Series, name: str) -> Array:
         bad = np.flatnonzero((parsed.isna() & column.notna()).to_numpy())
         if len(bad):
             raise DataError(
-                f"row {bad[0]}, column {name!r}",
+                f"{place_of(column.index, bad[0])}, column {name!r}",
                 f"{column.iloc[bad[0]]!r} is not a date in ISO form",
                 "Write it as 2017-06-30, or convert the column with pandas.to_datetime.",
             )
         column = parsed
     missing = np.flatnonzero(column.isna().to_numpy())
     if len(missing):
-        raise DataError(f"row {missing[0]}, column {name!r}", "the moment is missing", "Leave the row out.")
+        place = place_of(column.index, missing[0])
+        raise DataError(f"{place}, column {name!r}", "the moment is missing", "Leave the row out.")
     if column.dt.tz is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     return np.asarray(column.to_numpy(), dtype="datetime64[ns]")
@@ -217,6 +325,7 @@ def _utc(column: pd.Series, name: str) -> Array:
 def _refuse_mixed_zones(column: pd.Series, name: str) -> None:
     if len(column) == 0:
         return
+    index, column = column.index, column.reset_index(drop=True)  # a line of a wide file is that of several rows
     text = column.map(lambda value: isinstance(value, str))
     zones = column.map(lambda value: str(getattr(value, "tzinfo", None) or ""))
     if text.any():
@@ -229,7 +338,7 @@ def _refuse_mixed_zones(column: pd.Series, name: str) -> None:
     if len(other):
         row = int(np.flatnonzero((zones != first).to_numpy())[0])
         raise DataError(
-            f"row {row}, column {name!r}",
+            f"{place_of(index, row)}, column {name!r}",
             f"mixed time zones: {column.iloc[row]!s} has {zones.iloc[row] or 'none'}, the first row {first or 'none'}",
             "Convert all to UTC first, such as pandas.to_datetime(column, utc=True).",
         )
@@ -244,8 +353,15 @@ def numbers_of(column: pd.Series, name: str) -> Array:
     values = pd.to_numeric(column, errors="coerce")
     bad = np.flatnonzero((values.isna() & column.notna()).to_numpy())
     if len(bad):
-        raise DataError(f"row {bad[0]}, column {name!r}", f"{column.iloc[bad[0]]!r} is not a number", "Mend it.")
+        what, value = f"{place_of(column.index, bad[0])}, column {name!r}", column.iloc[bad[0]]
+        raise DataError(what, f"{value!r} is not a number", decimal_comma(value) or "Mend it.")
     return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def decimal_comma(value: object) -> str:
+    """What helps where a cell is a number with a decimal comma; empty where it is none."""
+    is_number = isinstance(value, str) and re.fullmatch(_NUMBER.format(","), value)
+    return "Where a comma is the decimal sign, set the parameter decimal of csv: ','." if is_number else ""
 
 
 def flags_of(column: pd.Series, name: str) -> Array:
@@ -258,6 +374,8 @@ def flags_of(column: pd.Series, name: str) -> Array:
     bad = np.flatnonzero(flags.isna().to_numpy())
     if len(bad):
         raise DataError(
-            f"row {bad[0]}, column {name!r}", f"{column.iloc[bad[0]]!r} is neither true nor false", "Mend it."
+            f"{place_of(column.index, bad[0])}, column {name!r}",
+            f"{column.iloc[bad[0]]!r} is neither true nor false",
+            "Mend it.",
         )
     return np.asarray(flags.to_numpy(), dtype=np.bool_)

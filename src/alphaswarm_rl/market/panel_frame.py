@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from alphaswarm_rl.market.panel_columns import (
     flags_of,
     flat,
     numbers_of,
+    place_of,
     require_column,
     utc_of,
 )
@@ -41,6 +42,7 @@ class _Rows:
     """The R rows of a frame that belong to the chosen assets.
 
     Attributes:
+        labels: The frame's index.
         index: Their numbers in the frame, (R,).
         times: Their moments, (R,) datetime64[ns].
         codes: Index of each row's asset in `assets`, (R,).
@@ -49,6 +51,7 @@ class _Rows:
         steps: Index of each row's moment in `moments`, (R,).
     """
 
+    labels: pd.Index[Any]
     index: Array
     times: Array
     codes: Array
@@ -58,7 +61,8 @@ class _Rows:
 
     def place(self, row: int) -> str:
         """Where a row is, for messages."""
-        return f"row {self.index[row]} (asset {self.assets[self.codes[row]]!r}, {shown(self.times[row])})"
+        asset = self.assets[self.codes[row]]
+        return place_of(self.labels, self.index[row], f"asset {asset!r}", shown(self.times[row]))
 
     def grid(self, column: Array, empty: float | bool = np.nan) -> Array:
         """A column of these rows as (T, A), `empty` where there is no row."""
@@ -109,12 +113,13 @@ def panel_from_closes(frame: pd.DataFrame, **options: Unpack[PanelOptions]) -> M
     """A panel of closes, from a frame with one row per moment and one column per asset."""
     names = by_meaning([frame.index.name]) if frame.index.name is not None else {}
     column = next((name for name in frame.columns if canonical(name) == "timestamp"), None)
+    moments = frame.index.to_series()
     if column is not None and "timestamp" not in names:
-        frame = frame.set_index(column)
+        moments, frame = frame[column], frame.drop(columns=column)
     closes = {name: numbers_of(frame[name], str(name)) for name in frame.columns}
     return panel_from_arrays(
         {
-            "timestamps": utc_of(frame.index.to_series(), "timestamp"),
+            "timestamps": utc_of(moments, "timestamp"),
             "assets": list(frame.columns),
             "close": np.column_stack(list(closes.values())) if closes else np.empty((len(frame), 0)),
         },
@@ -139,7 +144,7 @@ def _rows_of(frame: pd.DataFrame, columns: Mapping[str, object], options: FrameO
     codes, assets = _assets(frame, columns, options.get("asset"), options.get("assets"))
     index = np.flatnonzero(codes >= 0)
     moments, steps = np.unique(times[index], return_inverse=True)
-    return _Rows(index, times[index], codes[index], assets, moments, steps)
+    return _Rows(frame.index, index, times[index], codes[index], assets, moments, steps)
 
 
 def _assets(
@@ -160,13 +165,14 @@ def _assets(
         if not isinstance(name, str) or not name:
             row = int(np.flatnonzero(codes == code)[0])
             raise DataError(
-                f"row {row}, column {str(column)!r}",
+                f"{place_of(frame.index, row)}, column {str(column)!r}",
                 f"the asset {name!r} is {type(name).__name__}, not text",
                 "Name assets by text, such as frame[column].astype(str).",
             )
     missing = np.flatnonzero(codes < 0)
     if len(missing):
-        raise DataError(f"row {missing[0]}, column {str(column)!r}", "the asset has no name", "Name it.")
+        place = place_of(frame.index, missing[0])
+        raise DataError(f"{place}, column {str(column)!r}", "the asset has no name", "Name it.")
     order = tuple(sorted(found)) if chosen is None else tuple(chosen)
     for name in order:
         if name not in set(found):
@@ -201,7 +207,8 @@ def _check_order(rows: _Rows) -> None:
     index = int(by_asset[bad[0] + 1])
     what = f"{rows.place(index)}, column 'timestamp'"
     if steps[bad[0]] == 0:
-        raise DataError(what, f"row {rows.index[by_asset[bad[0]]]} is the same bar", "Keep one of them.")
+        same_bar = place_of(rows.labels, rows.index[by_asset[bad[0]]])
+        raise DataError(what, f"{same_bar} is the same bar", "Keep one of them.")
     raise DataError(
         what,
         "it is earlier than the asset's row before it",

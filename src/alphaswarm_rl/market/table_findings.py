@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from alphaswarm_rl.market.bar_findings import Bars
 from alphaswarm_rl.market.findings import Finding, finding
 from alphaswarm_rl.market.panel_build import units_carried
 from alphaswarm_rl.market.panel_checks import AMOUNTS, BEYOND, PRICES, WITH_EVERY_BAR
-from alphaswarm_rl.market.panel_columns import SPELLINGS, by_meaning, flat, utc_of
+from alphaswarm_rl.market.panel_columns import SPELLINGS, by_meaning, decimal_comma, flat, place_of, utc_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def check_table(frame: pd.DataFrame, *, asset: str | None = None) -> TableCheck:
     times, findings = _moments(frame[columns["timestamp"]])
     codes, names, unnamed = _assets(frame, columns, asset)
     findings += unnamed
-    rows = _Rows(times, codes, names)
+    rows = _Rows(frame.index, times, codes, names)
     findings += rows.repeated()
     values: dict[str, Array] = {}
     for name in (name for name in _NUMBERS if name in columns):
@@ -83,8 +83,9 @@ def check_table(frame: pd.DataFrame, *, asset: str | None = None) -> TableCheck:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The R rows of a table: their moments (NaT where unknown), index of their asset (-1), and the assets' names."""
+    """The R rows of a table: its index, their moments (NaT where unknown) and assets (-1), and the assets' names."""
 
+    labels: pd.Index[Any]
     times: Array
     codes: Array
     names: tuple[str, ...]
@@ -92,8 +93,8 @@ class _Rows:
     def place(self, row: int | np.integer) -> str:
         """Where a row is, in words."""
         if np.isnat(self.times[row]) or self.codes[row] < 0:
-            return f"row {row}"
-        return f"row {row}, {shown(self.times[row])}"
+            return place_of(self.labels, row)
+        return f"{place_of(self.labels, row)}, {shown(self.times[row])}"
 
     def asset(self, row: int | np.integer) -> str | None:
         """Whose row it is."""
@@ -158,7 +159,7 @@ def _moments(column: pd.Series) -> tuple[Array, list[Finding]]:
         rows = np.flatnonzero(wrong)
         if len(rows):
             value = "there is none" if defect == "missing_date" else f"{column.iloc[rows[0]]!r:.60}"
-            findings.append(finding(defect, value, place=f"row {rows[0]}", count=len(rows)))
+            findings.append(finding(defect, value, place=place_of(column.index, rows[0]), count=len(rows)))
     right = ~missing & ~bad
     try:
         nothing[right] = utc_of(column[right], "timestamp")
@@ -182,11 +183,13 @@ def _assets(
     empty = [code for code, name in enumerate(found) if isinstance(name, str) and not name.strip()]
     unnamed = np.flatnonzero((codes < 0) | np.isin(codes, empty))
     if len(unnamed):
-        findings.append(finding("missing_asset", "it has no name", place=f"row {unnamed[0]}", count=len(unnamed)))
+        findings.append(
+            finding("missing_asset", "it has no name", place=place_of(frame.index, unnamed[0]), count=len(unnamed))
+        )
     if wrong:
         text = f"{found[wrong[0]]!r} is {type(found[wrong[0]]).__name__}"
         row = int(np.flatnonzero(codes == wrong[0])[0])
-        findings.append(finding("bad_asset", text, place=f"row {row}", count=len(wrong)))
+        findings.append(finding("bad_asset", text, place=place_of(frame.index, row), count=len(wrong)))
     names = tuple(str(name) for name in found)
     order = sorted(set(range(len(names))) - set(wrong) - set(empty), key=names.__getitem__)
     index = np.full(len(names) + 1, -1)
@@ -203,7 +206,7 @@ def _numbers(column: pd.Series, name: str, rows: _Rows) -> tuple[Array, list[Fin
         return np.full(len(column), np.nan), found
     values = pd.to_numeric(column, errors="coerce")
     bad = np.flatnonzero((values.isna() & column.notna()).to_numpy())
-    text = f"{name} {column.iloc[bad[0]]!r:.60}" if len(bad) else ""
+    text = f"{name} {column.iloc[bad[0]]!r:.60}. {decimal_comma(column.iloc[bad[0]])}".rstrip(". ") if len(bad) else ""
     numbers = np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     return numbers, rows.found("not_a_number", bad, text)
 

@@ -112,6 +112,7 @@ def _judge(
             window=arguments.window,
             episodes=evaluation.episodes,
             deterministic=evaluation.deterministic,
+            beside=run.id,
         )
     except AlphaSwarmError as error:
         if is_of_the_system(error):  # a disk that fails says nothing about the rule
@@ -137,7 +138,8 @@ def _judged_before(
     conditions = (f"exec_hash = {rule.exec_hash}", "target = evaluate", "status = completed")
     with Ledger.open(settings) as ledger:
         for row, _ in ledger.listed_runs(["id"], where=conditions, limit=None):
-            evaluations = ledger.evaluations(row.id) if row.arguments == arguments else []
+            given = {name: value for name, value in row.arguments.items() if name != "beside"}
+            evaluations = ledger.evaluations(row.id) if given == arguments else []
             if evaluations and not judgement_differences(judgement, evaluations[-1].judgement):
                 return row
     return None

@@ -35,6 +35,8 @@ class NamedData(Data):
         layout: Of a file: one row per bar and asset, or one row per moment.
         wide_columns: Of a wide file: how it calls a column of an asset; null means closes alone, a column per asset.
         asset: Of a file: its only asset, where no column names it.
+        separator: Of a CSV file: what separates its cells; null means commas.
+        decimal: Of a CSV file: its decimal sign; null means a point.
     """
 
     file_or_spec: str
@@ -42,6 +44,8 @@ class NamedData(Data):
     layout: Literal["long", "wide"] = "long"
     wide_columns: str | None = None
     asset: str | None = None
+    separator: Literal[",", ";", "|", "tab"] | None = None
+    decimal: Literal[".", ","] | None = None
 
     @property
     def reader(self) -> str | None:
@@ -57,7 +61,8 @@ class NamedData(Data):
             raise RequestError("columns: each is MEANING=NAME, such as close=px")
         given: JsonObject = {"layout": self.layout} if self.layout == "wide" else {}
         columns = {meaning: name for meaning, _, name in named}
-        more = {"columns": columns or None, "wide_columns": self.wide_columns, "asset": self.asset}
+        names = ("wide_columns", "asset", "separator", "decimal")
+        more = {"columns": columns or None, **{name: getattr(self, name) for name in names}}
         return given | {name: value for name, value in more.items() if value is not None}
 
 
@@ -70,6 +75,8 @@ class ShowData(NamedData):
         layout: Of a file: one row per bar and asset, or one row per moment.
         wide_columns: Of a wide file: how it calls a column of an asset; null means closes alone, a column per asset.
         asset: Of a file: its only asset, where no column names it.
+        separator: Of a CSV file: what separates its cells; null means commas.
+        decimal: Of a CSV file: its decimal sign; null means a point.
         picture: The SVG file that a picture is written to; null means none.
     """
 

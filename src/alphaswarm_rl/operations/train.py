@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import field
 
 from alphaswarm_rl.core.types import JsonMapping
-from alphaswarm_rl.operations.audit import hindsight_of_others
 from alphaswarm_rl.operations.data import Data, Index
 from alphaswarm_rl.operations.events import NOBODY, Caller, Notice
 from alphaswarm_rl.operations.operation import NamedRun, RequestError, operation
@@ -57,11 +56,7 @@ def train(settings: Settings, request: TrainRequest, *, caller: Caller = NOBODY)
 
     from alphaswarm_rl.runtime import RLRuntime
 
-    notices = hindsight_of_others(effective.spec, settings)
-    for notice in notices:
-        caller.listen(Notice(notice))
-    spec, sources = effective.spec, effective.sources
-    runtime = RLRuntime(spec, settings, overrides=sources, progress=caller.progress, notices=notices)
+    runtime = RLRuntime(effective.spec, settings, overrides=effective.sources, progress=caller.progress)
     seed = "random" if effective.draws_seed else None
     return runtime.rehearse(seed=seed) if request.dry_run else runtime.train(seed=seed)
 

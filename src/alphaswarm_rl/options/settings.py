@@ -12,7 +12,7 @@ from alphaswarm_rl.core.errors import OptionError, SpecError
 from alphaswarm_rl.core.model import explain
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.options.paths import set_value, value_at
-from alphaswarm_rl.options.sources import Given, read_sources, refuse_absent_part
+from alphaswarm_rl.options.sources import Given, read_source, read_sources, refuse_absent_part
 from alphaswarm_rl.options.table import BY_KEY, OPTIONS
 from alphaswarm_rl.settings import Settings
 
@@ -49,17 +49,21 @@ def load_settings(flags: JsonMapping, environ: Mapping[str, str], file: Path | N
 
 
 def named_plugins(flags: JsonMapping, environ: Mapping[str, str], file: Path | None = None) -> tuple[str, ...]:
-    """The modules of components that the settings name, for who may do without settings: wrong ones name none here.
+    """The modules of components that the settings name, for who may do without settings: wrong files name none here.
 
     Args:
         flags: Values by option key.
         environ: The environment variables.
         file: A settings file; None takes the one in the home folder where there is one.
     """
+    named = read_source(_PLUGINS, flags, environ)
+    if named is not None:
+        modules: tuple[str, ...] = named.value
+        return modules
     try:
-        given = read_sources((_HOME, _PLUGINS), flags, environ)
-        home = next((item.value for item in given if item.option is _HOME), _HOME.default)
-        if not any(item.option is _PLUGINS for item in given) and file is None and not (home / SETTINGS_FILE).exists():
+        home = read_source(_HOME, flags, environ)
+        folder = _HOME.default if home is None else home.value
+        if file is None and not (folder / SETTINGS_FILE).exists():
             return ()  # nothing is read for nothing: this stands before every command
         return load_settings(flags, environ, file).plugins
     except (OptionError, OSError):  # whoever needs the settings says what is wrong with them

@@ -35,8 +35,13 @@ def read_sources(options: Iterable[Option], flags: JsonMapping, environ: Mapping
     """
     _refuse_unknown_keys(flags)
     _refuse_unknown_names(environ)
-    found = (_from_flag(option, flags) or _from_environ(option, environ) for option in options)
+    found = (read_source(option, flags, environ) for option in options)
     return [given for given in found if given is not None]
+
+
+def read_source(option: Option, flags: JsonMapping, environ: Mapping[str, str]) -> Given | None:
+    """What flags and environment say about one option; None where neither does."""
+    return _from_flag(option, flags) or _from_environ(option, environ)
 
 
 def parse(option: Option, value: object, source: str) -> Any:

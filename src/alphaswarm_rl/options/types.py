@@ -99,7 +99,10 @@ def _list(value: object, item: Callable[[object], T]) -> tuple[T, ...]:
 
 def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str) and not value.lstrip().startswith("["):
-        return tuple(value.replace(",", " ").split())
+        words = [part.split() for part in value.split(",")]
+        if not all(words):
+            raise ValueError(f"{value!r} has an empty name in it")
+        return tuple(word for part in words for word in part)
     return tuple(part for item in _list(value, _text) for part in _texts(item))
 
 

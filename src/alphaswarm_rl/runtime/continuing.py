@@ -47,6 +47,7 @@ def train_further(setup: RunSetup, ledger: Ledger, run_id: str, total_timesteps:
         ledger.persist_spec(setup.spec, notes=f"continues run {parent.id}"),
         seed=parent.seed,
         window=window,
+        notices=start.hindsight(setup, seed=parent.seed),
         total_timesteps=total_timesteps,
         timesteps=checkpoint.timesteps,
         parent_run_id=parent.id,

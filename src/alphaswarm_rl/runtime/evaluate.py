@@ -48,6 +48,7 @@ class Arguments:
     episodes: int | None = None
     deterministic: bool | None = None
     validation: bool | None = None
+    beside: str | None = None
 
     def __post_init__(self) -> None:
         episodes = self.episodes

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from alphaswarm_rl.core.contracts import AnyVectorEnv, Learner
 from alphaswarm_rl.core.run_listener import Checkpoint
@@ -17,12 +18,84 @@ from alphaswarm_rl.inference.builder import Builder, load_preprocessing, preproc
 from alphaswarm_rl.runtime.evaluate import evaluate_policy, evaluation_env
 from alphaswarm_rl.runtime.rollout import EvaluationPlan
 from alphaswarm_rl.runtime.run import Run
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec.sections import TrainingSpec
 
 _log = logging.getLogger(__name__)
+_NO_EPISODES = "nothing: evaluation.episodes is 0"
 _NEVER_BEST = (
     "models of this run are never the best: the spec has dates and no validation window, and only scores on that "
     "choose; it is named by training.validation_start and validation_end"
 )
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """What will choose the best model of a training.
+
+    Attributes:
+        words: It, in words.
+        judged: The dates on which each checkpoint is judged; None: none is.
+        notice: What the run's row says where nothing can choose.
+    """
+
+    words: str
+    judged: Window | None = None
+    notice: str | None = None
+
+
+def evaluation_interval(training: TrainingSpec) -> int | None:
+    """Transitions between two evaluations that choose the best model; None where none is sought."""
+    if not training.eval_during_training:
+        return None
+    return training.eval_freq or max(1, training.total_timesteps // 10)
+
+
+def how_the_best_is_chosen(builder: Builder, settings: Settings) -> Choosing:
+    """What will choose the best model of a training: validations, judged checkpoints, the evaluation, or nothing.
+
+    Args:
+        builder: Builds what is trained; it looks at the data where there is a validation window.
+        settings: Where it is trained.
+    """
+    training, episodes = builder.spec.training, builder.spec.evaluation.episodes
+    window, every = training.validation_window, evaluation_interval(training)
+    played = f"{episodes} episode{'s' * (episodes != 1)}"
+    validations = None if every is None else f"validations of {played} every {every} transitions"
+    if validations is not None and window:
+        validations += f" on {window}"
+    judged = _judged_window(builder, settings)
+    if isinstance(judged, Window):
+        each = f"each checkpoint judged by {played} on {judged}"
+        return Choosing(each if validations is None else f"{validations}; {each}", judged)
+    words, notice = judged
+    if not builder.agent.trains:
+        words, notice = "nothing: the agent learns nothing", None
+    return Choosing(validations or words, notice=notice)
+
+
+def _judged_window(builder: Builder, settings: Settings) -> Window | tuple[str, str | None]:
+    """The dates on which each checkpoint is judged; where none is, what chooses instead, and a notice."""
+    training, registry = builder.spec.training, settings.registry
+    if not registry.enable:
+        return "nothing: registry.enable and training.eval_during_training are off", None
+    if not training.validation_window:
+        if builder.has_dates:
+            return "nothing: there are dates and no training.validation_start and validation_end", _NEVER_BEST
+        return "the evaluation at the end" if builder.spec.evaluation.episodes else _NO_EPISODES, None
+    if not builder.spec.evaluation.episodes:
+        return _NO_EPISODES, None
+    if not registry.judge_checkpoints:
+        return "nothing: registry.judge_checkpoints and training.eval_during_training are off", None
+    judged = builder.judged_window(training.validation_window, builder.trained_windows())
+    if judged is not None:
+        return judged
+    own = builder.judged_window(training.validation_window, [training.window]) is None
+    notice = (
+        f"no checkpoint is judged: {'training' if own else 'the training that the weights come from'} sees all of "
+        f"{training.validation_window}; name other dates by training.validation_start and validation_end"
+    )
+    return f"nothing: {notice}", notice
 
 
 class CheckpointJudge:
@@ -57,17 +130,11 @@ class CheckpointJudge:
                 where the judged dates are its own.
             opened: Closes an environment that the judge has for itself.
         """
-        spec, registry = run.spec, run.settings.registry
-        if not registry.enable:
-            return None
-        if not spec.training.validation_window:
-            run.add_notices([_NEVER_BEST] if builder.agent.trains and builder.has_dates else [])
-            return None
-        if not (registry.judge_checkpoints and spec.evaluation.episodes):
-            return None
-        window = builder.judged_window(spec.training.validation_window, builder.trained_windows())
+        choosing = how_the_best_is_chosen(builder, run.settings)
+        if choosing.notice is not None:
+            run.add_notices([choosing.notice])
+        window, spec = choosing.judged, run.spec
         if window is None:
-            run.add_notices([f"no checkpoint is judged: training sees all of {spec.training.validation_window}"])
             return None
         if validation is not None and window == spec.training.validation_window:
             return cls(run, builder, validation, window)

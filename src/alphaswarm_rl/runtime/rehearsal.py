@@ -10,12 +10,14 @@ from gymnasium.spaces import flatdim
 from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference import initial_weights
 from alphaswarm_rl.inference.builder import Builder
 from alphaswarm_rl.inference.windows import training_windows
 from alphaswarm_rl.runtime import start
 from alphaswarm_rl.runtime.evaluate import evaluation_env
+from alphaswarm_rl.runtime.judging import Choosing, evaluation_interval, how_the_best_is_chosen
 from alphaswarm_rl.runtime.run import RunSetup
-from alphaswarm_rl.runtime.session import PhaseEnvs, evaluation_interval
+from alphaswarm_rl.runtime.session import PhaseEnvs
 from alphaswarm_rl.runtime.training_plan import PlannedWindow, TrainingPlan
 
 _FLOAT_BYTES = 4
@@ -31,20 +33,32 @@ def rehearse(setup: RunSetup, *, seed: int | str | None) -> TrainingPlan:
     training, trains = setup.spec.training, setup.spec.kind != "evaluation"
     windows = start.played_windows(setup.spec) if trains else {"evaluation": setup.spec.evaluation.window}
     pinned = start.draw_seed(seed, setup.spec.seed)
+    initial = initial_weights.load(setup.spec, setup.settings) if trains else None
     builder = start.checked_builder(setup, seed=pinned, window=next(iter(windows.values())))
+    begun = [] if initial is None else initial_weights.prepare(initial, builder)
     builder.load_data((*windows.values(), *training_windows(training)))
     judged = "evaluation" in windows
-    notices = [*builder.notices(judges=judged, windows=windows), *builder.doubts(windows.values())]
+    notices = [*builder.notices(judges=judged, windows=windows), *builder.doubts(windows.values()), *begun]
+    choosing = how_the_best_is_chosen(builder, setup.settings) if trains else Choosing("nothing: nothing is trained")
+    if choosing.notice is not None:
+        notices.append(choosing.notice)
+    if trains:
+        notices += start.hindsight(setup, seed=pinned)
     with ExitStack() as opened:
         env: AnyVectorEnv
         if trains:
-            env = PhaseEnvs.build(builder, setup, opened).train
+            tracker = PhaseEnvs.build(builder, setup, opened).train
+            env = tracker
         else:
             episodes = max(1, setup.spec.evaluation.episodes)
             env = evaluation_env(builder, "evaluate", windows["evaluation"], episodes=episodes)
             opened.callback(env.close)
         learner = builder.build_learner(env, training=trains)
-        return _plan(builder, env, windows, learner.rollout_transitions, tuple(notices))
+        if initial is not None:
+            remembers = bool(getattr(learner, "remembers", False))
+            plan = builder.policy_plan(tracker.env, training.window, remembers=remembers)
+            notices += initial_weights.begin_with(initial, learner, tracker.env, plan)
+        return _plan(builder, env, windows, learner.rollout_transitions, choosing.words, tuple(notices))
 
 
 def _plan(
@@ -52,6 +66,7 @@ def _plan(
     env: AnyVectorEnv,
     windows: Mapping[str, Window],
     rollout: int | None,
+    best_model: str,
     notices: tuple[str, ...],
 ) -> TrainingPlan:
     spec, training, episodes = builder.spec, builder.spec.training, builder.spec.evaluation.episodes
@@ -79,6 +94,7 @@ def _plan(
         validations=validations,
         validation_episodes=validations * episodes,
         evaluation_episodes=episodes,
+        best_model=best_model,
         trading_costs=builder.trading_costs(env, has_data=fingerprint is not None),
         observation_bytes=shown_at_once * flatdim(env.single_observation_space) * _FLOAT_BYTES,
         notices=notices,

@@ -48,7 +48,6 @@ class RunSetup:
         sinks: More receivers of the run's events.
         frames: Data frames that the caller handed in, by name.
         stop_when: Hears every event of a training; a text that it returns halts the run, as its reason.
-        notices: What the row of a run says from the start.
         stores: The trajectory stores of the runs so far, by run.
     """
 
@@ -59,7 +58,6 @@ class RunSetup:
     sinks: tuple[Sink, ...]
     frames: Mapping[str, object] = field(default_factory=dict)
     stop_when: Callable[[Event], str | None] | None = None
-    notices: tuple[str, ...] = ()
     stores: dict[str, OpenStore] = field(default_factory=dict)
 
     def builder(self, *, seed: int, device: str) -> Builder:

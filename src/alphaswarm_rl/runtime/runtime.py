@@ -46,7 +46,6 @@ class RLRuntime:
         sinks: More receivers of the run's events.
         frames: Data frames for the data pipeline `frame`, by name.
         stop_when: Hears every event of a training; a text that it returns halts the run, as its reason.
-        notices: What the rows of its runs say from the start.
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class RLRuntime:
         sinks: Sequence[Sink] = (),
         frames: Mapping[str, object] | None = None,
         stop_when: Callable[[Event], str | None] | None = None,
-        notices: Sequence[str] = (),
     ) -> None:
         self.settings = load_settings({}, os.environ) if settings is None else settings
         catalogue.load_plugins(self.settings.plugins)
@@ -72,7 +70,6 @@ class RLRuntime:
             tuple(sinks),
             dict(frames or {}),
             stop_when,
-            tuple(notices),
         )
         self._run: RunRow | None = None
         refuse_absent(self.spec)
@@ -175,6 +172,7 @@ class RLRuntime:
         deterministic: bool | None = None,
         strict: bool = False,
         validation: bool = False,
+        beside: str | None = None,
     ) -> RunResult:
         """Evaluates a policy on the evaluation window, in a row of its own.
 
@@ -188,8 +186,9 @@ class RLRuntime:
             strict: Refuse, instead of warn, when components changed since the version was stored.
             validation: Whether the window is one of validation: a score there chooses among models, and the episodes
                 are those that a training's own validations play.
+            beside: The run that a rule is judged beside, as a baseline: `latest` never means such a run.
         """
-        arguments = Arguments(checkpoint, seed, _window(window), episodes, deterministic, validation or None)
+        arguments = Arguments(checkpoint, seed, _window(window), episodes, deterministic, validation or None, beside)
         return self._evaluate("evaluate", run, arguments, strict=strict)
 
     def replay(

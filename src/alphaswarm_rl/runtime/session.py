@@ -26,12 +26,11 @@ from alphaswarm_rl.inference.policy_plan import PolicyPlan
 from alphaswarm_rl.recording.episodes import EpisodeTracker
 from alphaswarm_rl.recording.run_recorder import RunRecorder, records_training
 from alphaswarm_rl.runtime.evaluate import evaluate_policy, evaluation_env, report_evaluation
-from alphaswarm_rl.runtime.judging import CheckpointJudge
+from alphaswarm_rl.runtime.judging import CheckpointJudge, evaluation_interval
 from alphaswarm_rl.runtime.pace import Pace
 from alphaswarm_rl.runtime.progress import progress_of
 from alphaswarm_rl.runtime.rollout import EvaluationPlan
 from alphaswarm_rl.runtime.run import Run, RunSetup
-from alphaswarm_rl.spec.sections import TrainingSpec
 
 if TYPE_CHECKING:
     from alphaswarm_rl.recording.device_tracker import DeviceTracker
@@ -79,13 +78,6 @@ class PhaseEnvs:
             validation = evaluation_env(builder, "validation", training.validation_window, episodes=evaluation.episodes)
             opened.callback(validation.close)
         return cls(tracker, validation, final)
-
-
-def evaluation_interval(training: TrainingSpec) -> int | None:
-    """Transitions between two evaluations that choose the best model; None where none is sought."""
-    if not training.eval_during_training:
-        return None
-    return training.eval_freq or max(1, training.total_timesteps // 10)
 
 
 def _tracker(env: AnyVectorEnv, *, on_device: bool) -> EpisodeTracker | DeviceTracker:

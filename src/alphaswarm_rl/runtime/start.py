@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from alphaswarm_rl.arrays.backend import resolve_device
+from alphaswarm_rl.audit.hindsight import hindsight_of_others, names_others
 from alphaswarm_rl.core.contracts import AnyVectorEnv
 from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.seeding import LARGEST_SEED
@@ -59,7 +60,15 @@ def played_windows(spec: RLExperimentSpec) -> dict[str, Window]:
 
 
 def create_row(
-    setup: RunSetup, ledger: Ledger, verb: Verb, version: VersionRow, *, seed: int, window: Window, **columns: object
+    setup: RunSetup,
+    ledger: Ledger,
+    verb: Verb,
+    version: VersionRow,
+    *,
+    seed: int,
+    window: Window,
+    notices: Sequence[str] = (),
+    **columns: object,
 ) -> RunRow:
     """The row of a new run, with all that it depends on; components that changed since are a notice in it.
 
@@ -70,6 +79,7 @@ def create_row(
         version: The stored version of the spec.
         seed: Seed of all its randomness.
         window: The dates that it plays.
+        notices: What its row says from the start, beside what changed.
         **columns: What only some verbs have: the parent, the checkpoint, the arguments.
     """
     spec, settings = setup.spec, setup.settings
@@ -90,9 +100,26 @@ def create_row(
         window_start=window.start,
         window_end=window.end,
         overrides=dict(setup.overrides),
-        notices=[*component_drift(version, spec), *setup.notices],
+        notices=[*component_drift(version, spec), *notices],
         **columns,
     )
+
+
+def hindsight(setup: RunSetup, *, seed: int) -> tuple[str, ...]:
+    """What the row of a training says from the start of components of others that look ahead.
+
+    It is looked at before there is a row, by a builder of its own: an audit takes time, and it tries what it audits.
+
+    Args:
+        setup: What is trained where.
+        seed: Seed of the run, which its bars may be made from.
+    """
+    if not names_others(setup.spec):
+        return ()
+    found = hindsight_of_others(setup.builder(seed=seed, device="cpu"))
+    for notice in found:  # a run may take hours: whoever waits is told before it begins
+        _log.warning("%s", notice)
+    return found
 
 
 def builder_of(run: Run) -> Builder:

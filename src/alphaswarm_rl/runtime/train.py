@@ -48,6 +48,7 @@ def train(setup: RunSetup, ledger: Ledger, *, seed: int | str | None) -> RunResu
         ledger.persist_spec(setup.spec),
         seed=drawn,
         window=training.window,
+        notices=start.hindsight(setup, seed=drawn),
         total_timesteps=training.total_timesteps,
         parent_run_id=None if initial is None else initial.run_id,
     )

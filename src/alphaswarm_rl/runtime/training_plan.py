@@ -55,6 +55,7 @@ class TrainingPlan:
         validations: Evaluations while training, which choose the best model.
         validation_episodes: Episodes of all of them.
         evaluation_episodes: Episodes of the evaluation at the end.
+        best_model: What will choose the best model, or why nothing does.
         trading_costs: What trading costs, and how orders fill; empty where nothing is traded.
         observation_bytes: Bytes of what the environments show in one rollout, or in one step where there is none.
         notices: What whoever starts the run should know.
@@ -79,6 +80,7 @@ class TrainingPlan:
     validations: int
     validation_episodes: int
     evaluation_episodes: int
+    best_model: str
     trading_costs: JsonObject
     observation_bytes: int
     notices: tuple[str, ...]
