@@ -270,9 +270,7 @@ def export(session: Session, run: str, out: Path) -> None:
 @click.option("--where", multiple=True, metavar="COND", help="Runs that meet a condition, as in: rl runs list --where.")
 @time_option("--older-than", None, "Runs that began longer ago, such as 30d.")
 @click.option("--keep-best", type=click.IntRange(min=1), metavar="N", help="All but the N best of each spec.")
-@click.option(
-    "--now", is_flag=True, help="Free files of removed runs at once; old snapshots are forgotten for it."
-)
+@click.option("--now", is_flag=True, help="Free files of removed runs at once; old snapshots are forgotten for it.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint, or a model is deployed.")
 def rm(session: Session, *, yes: bool, **chosen: Any) -> None:
