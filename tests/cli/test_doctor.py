@@ -144,7 +144,10 @@ def test_a_home_that_was_copied_or_moved_is_named(rl, trained, home, tmp_path):
     assert str(home / "lake") in found["lake"]["text"]
     assert rl("doctor").code == 0
     home.rename(tmp_path / "moved")
-    assert set(broken(rl("doctor", "--home", tmp_path / "moved", "--json"))) == {"home", "lake"}
+    found = broken(rl("doctor", "--home", tmp_path / "moved", "--json"))
+    assert set(found) == {"home", "lake"}
+    assert str(home / "lake") in found["lake"]["text"]
+    assert "put it back" in found["lake"]["text"]
 
 
 def test_slow_libraries_are_not_loaded_and_the_lake_is_counted(trained, home):

@@ -104,6 +104,7 @@ def _documents(lake: Lake, catalog: Path, names: list[str]) -> dict[str, JsonMap
             values = {"catalog": CATALOG, "namespace": namespace, "name": last}
             location = connection.execute(text(_METADATA), values).scalar_one_or_none()
             if location is not None:
+                lake.refuse_place(name, location)  # before its file is looked for: a moved home has them elsewhere
                 found[name] = _document(name, lake.path(location))
     return found
 
