@@ -173,6 +173,11 @@ def _sqlite_engine(url: URL) -> Engine:
         if record.info[_ONLY_READ] not in (None, content_state(path)):
             raise DisconnectionError(f"{path} has changed, and this connection does not look for changes")
 
+    _watch_transactions(engine, path)
+    return engine
+
+
+def _watch_transactions(engine: Engine, path: Path) -> None:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         options = connection.get_execution_options()
@@ -196,8 +201,6 @@ def _sqlite_engine(url: URL) -> Engine:
     def refuse_torn_reads(connection: Connection) -> None:
         if connection.info[_ONLY_READ] not in (None, content_state(path)):
             raise LedgerBusy(f"the SQLite file {path}", "somebody else wrote to it as it was read", "Try again.")
-
-    return engine
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -151,9 +151,9 @@ def _totals(table: Table) -> tuple[int, int, int]:
     snapshot = table.current_snapshot()
     if snapshot is None:
         return 0, 0, 0
-    said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-    if all(name in said for name in _TOTALS):
-        rows, files, in_bytes = (int(said[name]) for name in _TOTALS)
+    summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    if all(name in summary for name in _TOTALS):
+        rows, files, in_bytes = (int(summary[name]) for name in _TOTALS)
         return rows, files, in_bytes
     planned = files_of(table)
     return sum(file.rows for file in planned), len(planned), sum(file.bytes for file in planned)

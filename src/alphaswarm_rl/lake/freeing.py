@@ -84,8 +84,8 @@ def _free_table(lake: Lake, identifier: str, run_ids: Collection[str], freed: li
     needed = known_files(lake, table)
     root = f"{named(table.location())}/data"
     # One look instead of one for every run that was ever removed.
-    there = {info.base_name for info in filesystem.get_file_info(FileSelector(root, allow_not_found=True))}
-    for run_id in sorted(run_id for run_id in run_ids if f"run_id={run_id}" in there):
+    folders = {info.base_name for info in filesystem.get_file_info(FileSelector(root, allow_not_found=True))}
+    for run_id in sorted(run_id for run_id in run_ids if f"run_id={run_id}" in folders):
         folder = f"{root}/run_id={run_id}"
         infos = filesystem.get_file_info(FileSelector(folder, recursive=True, allow_not_found=True))
         files = [info for info in infos if info.type == FileType.File]

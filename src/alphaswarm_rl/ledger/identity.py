@@ -130,11 +130,8 @@ def recognise(engine: Engine, settings: Settings) -> None:
     adopted = adoption(settings)
     with read(engine) as connection:
         found, used = ledger_id(connection), has_runs(connection)
-    if adopted is not None and adopted.id != found:
-        why = f"it is another ledger ({found}) than the one that the home {settings.home} adopted ({adopted.id})"
-        raise LedgerError(_name(settings), why, _REMEDY)
-    if adopted is not None and adopted.unfinished:
-        raise LedgerError(_name(settings), "its rebuild was cut short, or goes on", "Finish it: rl db rebuild.")
+    if adopted is not None:
+        _refuse_another(settings, adopted, found)
     if not used and not (adopted is not None and adopted.empty):
         _refuse_emptied(engine, settings, adopted)
     file = sqlite_file(engine)
@@ -145,6 +142,14 @@ def recognise(engine: Engine, settings: Settings) -> None:
         recognise(engine, settings)  # another process may have met another one meanwhile
     elif used and adopted.empty:
         _change(settings, lambda met: [replace(entry, empty=entry.empty and entry.id != found) for entry in met])
+
+
+def _refuse_another(settings: Settings, adopted: Adoption, found: str) -> None:
+    if adopted.id != found:
+        why = f"it is another ledger ({found}) than the one that the home {settings.home} adopted ({adopted.id})"
+        raise LedgerError(_name(settings), why, _REMEDY)
+    if adopted.unfinished:
+        raise LedgerError(_name(settings), "its rebuild was cut short, or goes on", "Finish it: rl db rebuild.")
 
 
 def adopt(
