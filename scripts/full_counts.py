@@ -41,6 +41,7 @@ PROGRAMS = {
     "recording-rate": "benchmarks/recording.py speed memory",
     "models": "benchmarks/models.py",
     "gates": "benchmarks/gates.py",
+    "data-check": "benchmarks/data_check.py",
     "telemetry-cartpole": "benchmarks/telemetry.py cartpole",
     "telemetry-native": "benchmarks/telemetry.py native",
     "telemetry-steps": "benchmarks/telemetry.py steps",

@@ -11,12 +11,14 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from xml.etree import ElementTree
 
 from alphaswarm_rl.db.engine import open_engine, write
 from alphaswarm_rl.db.schema import LEDGER
 from alphaswarm_rl.ledger import Ledger
-from tests.chaos.scenes import SMALL, assert_same, settings_of, state_of, written
+from tests.chaos.scenes import SMALL, assert_same, registry_of, settings_of, state_of, written
 from tests.chaos.trouble import Trouble
+from tests.data_pipelines.broken_files import clean
 from tests.db.first_revision import insert
 from tests.lake.killing import Moment, rl
 
@@ -72,6 +74,20 @@ def remove_or_resume(stage: "Stage") -> None:
     resume_or_repeat(stage)
 
 
+def go_further(stage: "Stage") -> None:
+    """Goes on with the training that another one preceded; it begins anew where it had no checkpoint."""
+    resume(stage)
+    if sum(run.status == "completed" for run in stage.runs()) < 2:
+        repeat(stage)
+
+
+def draw_again(stage: "Stage") -> None:
+    """The same again; a picture that is there is whole."""
+    if stage.picture.exists():
+        ElementTree.parse(stage.picture)
+    repeat(stage)
+
+
 def repeat_and_resume(stage: "Stage") -> None:
     """The same again, and then on with the training."""
     repeat(stage)
@@ -82,6 +98,12 @@ def remove(stage: "Stage") -> None:
     """Removes the run where the next look did not finish that."""
     if stage.runs()[-1].removed_at is None:
         repeat(stage)
+    stage.rl(("runs", "gc", "--yes"))
+
+
+def remove_many(stage: "Stage") -> None:
+    """The same again: the conditions choose what is left."""
+    repeat(stage)
     stage.rl(("runs", "gc", "--yes"))
 
 
@@ -105,8 +127,9 @@ class Scene:
     """A command that is disturbed, and how to go on after it.
 
     Attributes:
-        command: What is disturbed. `{run}`, `{model}` (the newest), `{older}` (the one before), `{spec}`, `{study}`,
-            `{checkpoint}` (a copy outside of the home) and `{out}` (a new folder) are filled in.
+        command: What is disturbed. `{run}` (the first), `{model}` (the newest), `{older}` (the one before), `{spec}`,
+            `{study}`, `{bars}`, `{picture}`, `{checkpoint}` (a copy outside of the home) and `{out}` (a new folder) are
+            filled in.
         before: Commands that come first and are not disturbed.
         cut_short: Whether the last of those is killed at its final evaluation.
         prepare: What else is done to the home before.
@@ -124,7 +147,7 @@ class Scene:
     @property
     def verb(self) -> str:
         """The operation's name."""
-        words = 2 if self.command[0] in ("lake", "models", "runs", "store", "db", "components") else 1
+        words = 2 if self.command[0] in ("lake", "models", "runs", "store", "db", "components", "data") else 1
         return ".".join(self.command[:words])
 
 
@@ -132,6 +155,8 @@ SCENES = {
     "train": Scene(_TRAIN, before=(), recover=resume_or_repeat),
     "train trading": Scene(_TRAIN, before=(), recover=resume_or_repeat, spec="trading"),
     "train parquet": Scene(_TRAIN, before=(), recover=remove_or_resume, spec="parquet"),
+    "train continue": Scene(("train", "--continue", "{run}", "--total-timesteps", 3000, *SMALL), recover=go_further),
+    "train init-from": Scene((*_TRAIN, "--init-from", "{run}", "--total-timesteps", 1100), recover=go_further),
     "resume": Scene(("resume", "{run}", *SMALL), cut_short=True, recover=resume),
     "evaluate": Scene(("evaluate", "{run}")),
     "compare": Scene(("compare", "{run}", "--baselines"), spec="trading"),
@@ -163,8 +188,14 @@ SCENES = {
     "halt": Scene(("halt", *WHY)),
     "halt release": Scene(("halt", "--release", *WHY), before=(_TRAIN, ("halt", *WHY)), recover=repeat_if_needed),
     "runs rm": Scene(("runs", "rm", "{run}", "--yes", "--force"), recover=remove),
+    "runs rm many": Scene(
+        ("runs", "rm", "--where", "status = completed", "--now", "--yes", "--force"),
+        before=(_TRAIN, (*_TRAIN, "--seed", 4)),
+        recover=remove_many,
+    ),
     "runs gc": Scene(("runs", "gc", "--yes")),
     "runs export": Scene(("runs", "export", "{run}", "--out", "{out}")),
+    "data show": Scene(("data", "show", "{bars}", "--picture", "{picture}"), before=(), recover=draw_again),
     "store sync": Scene(("store", "sync"), cut_short=True, recover=repeat_and_resume),
     "components list": Scene(("components", "list"), before=()),
     "db adopt": Scene(("db", "adopt", *WHY)),
@@ -176,8 +207,8 @@ MADE_OF_OTHERS = {"demo", "bench.truth"}
 
 
 def _deed(run) -> str:
-    """What a run did: it trained, or it judged the policy of that spec and checkpoint."""
-    return "train" if run.target == "train" else f"{run.target} {run.spec_hash} {run.checkpoint_sha256}"
+    """What a run did: it trained by that spec, or it judged the policy of that spec and checkpoint."""
+    return f"{run.target} {run.spec_hash} {'' if run.target == 'train' else run.checkpoint_sha256}"
 
 
 @dataclass
@@ -204,6 +235,8 @@ class Stage:
         self.home, self._folder, self._beginning = folder / "home", folder, folder / "beginning"
         self._files = {"spec": written(folder, scene.spec), "study": folder / "study.yaml"}
         self._files["study"].write_text(STUDY)
+        self._files |= {"bars": folder / "bars.csv", "picture": self.picture}
+        clean(60).to_csv(self._files["bars"], index=False)
         self._outs = 0
         for number, command in enumerate(scene.before, start=1):
             cut = scene.cut_short and number == len(scene.before)
@@ -217,6 +250,11 @@ class Stage:
         self.events = int(counted.read_text())
         self.recover()
         self.expected = self.outcome()
+
+    @property
+    def picture(self) -> Path:
+        """The picture that is drawn."""
+        return self.home / "bars.svg"
 
     def play(self, trouble: Trouble):
         """Plays the scene from its beginning, with that trouble."""
@@ -284,7 +322,18 @@ class Stage:
         if self.scene.verb in ("lake.export", "runs.export"):
             return {path.name: path.stat().st_size for path in self._out_folder().iterdir()}
         if self.scene.verb == "runs.rm":
-            return {"removed": [run.removed_at is not None for run in self.runs()]}
+            at_once = "--now" in self.scene.command
+            files = [*(self.home / "lake" / "warehouse").rglob("*.parquet")] if at_once else []
+            return {"removed": [run.removed_at is not None for run in self.runs()], "files": len(files)}
+        if self.scene.verb == "data.show":
+            return {"picture": self.picture.read_bytes()}
+        if self.scene.verb == "models.judge":
+            scores = {
+                (model.sha256, score.judgement_key, score.mean_reward, score.lower_bound, score.episodes)
+                for model, evaluations, _ in registry_of(self.home)
+                for score in evaluations
+            }
+            return {"scores": sorted(scores, key=repr)}
         if self.scene.verb == "store.sync":
             self.rl(("store", "sync"))
             (path,) = (self.home / "tracking" / "rl-experiment").glob("*/metrics.jsonl")

@@ -9,7 +9,7 @@ from alphaswarm_rl.operations.operation import operations
 from tests.chaos.commands import MADE_OF_OTHERS, SCENES, Stage
 from tests.chaos.trouble import Trouble
 
-#: Seeds of the full counts: 1,080 kills, and 240 each of full and of failing disks.
+#: Seeds of the full counts: 1,224 kills, and 272 each of full and of failing disks.
 KILLS = range(100, 136)
 TROUBLES = range(200, 208)
 

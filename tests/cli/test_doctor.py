@@ -144,14 +144,17 @@ def test_a_home_that_was_copied_or_moved_is_named(rl, trained, home, tmp_path):
     assert str(home / "lake") in found["lake"]["text"]
     assert rl("doctor").code == 0
     home.rename(tmp_path / "moved")
-    assert set(broken(rl("doctor", "--home", tmp_path / "moved", "--json"))) == {"home", "lake"}
+    found = broken(rl("doctor", "--home", tmp_path / "moved", "--json"))
+    assert set(found) == {"home", "lake"}
+    assert str(home / "lake") in found["lake"]["text"]
+    assert "put it back" in found["lake"]["text"]
 
 
-def test_torch_is_not_loaded_and_the_lake_is_counted(trained, home):
-    """Loading torch alone would take half of the two seconds in which it answers."""
+def test_slow_libraries_are_not_loaded_and_the_lake_is_counted(trained, home):
+    """Loading torch alone would take half of the two seconds in which it answers, Iceberg's library a third of them."""
     script = "import sys; from click.testing import CliRunner; from alphaswarm_rl.cli import rl\n"
     script += "answer = CliRunner().invoke(rl, ['doctor', '--json'])\n"
-    script += "print(answer.stdout); sys.exit('torch' in sys.modules)"
+    script += "print(answer.stdout); sys.exit(bool({'torch', 'numba', 'pandas', 'pyiceberg'} & {*sys.modules}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {finding["name"]: finding["data"] for finding in json.loads(done.stdout)["findings"]}["lake"]

@@ -1,10 +1,13 @@
 """What is wrong with bars is named, all of it, and what is right is not."""
 
+from typing import get_args
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from alphaswarm_rl import RLExperimentSpec
+from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import DataRequest
 from alphaswarm_rl.core.errors import DataError, SpecError
 from alphaswarm_rl.core.refs import build_from_config
@@ -68,7 +71,12 @@ def test_nothing_is_wrong_with_a_clean_file(tmp_path):
         assert report.summary.fingerprint == pipeline.load(DataRequest(root=tmp_path)).fingerprint
 
 
-@pytest.mark.parametrize("dataset", ["eurusd_1h", "googl_daily"])
+def choices(alias, field):
+    """Every value that a data pipeline's field may have."""
+    return get_args(catalogue.get("data_pipeline", alias).Config.model_fields[field].annotation)
+
+
+@pytest.mark.parametrize("dataset", sorted({*choices("bundled", "dataset")} - {"sp500_20"}))
 def test_nothing_is_wrong_with_bundled_bars(dataset):
     assert warnings_of(bundled(dataset).build(DataRequest())) == ()
 
@@ -82,8 +90,10 @@ def test_of_the_bundled_stocks_only_what_is_wrong_is_named():
     assert check_bars_of(Bars.of_panel(panel)).days.exchange == "New York"
 
 
-@pytest.mark.parametrize("model", ["gbm", "ou", "regime_switching", "jumps", "garch", "oracle", "noise"])
-@pytest.mark.parametrize(("bar", "weekends"), [("1d", False), ("1d", True), ("1h", False), ("1m", True)])
+@pytest.mark.parametrize("model", choices("synthetic", "model"))
+@pytest.mark.parametrize(
+    ("bar", "weekends"), [("1d", False), *((bar, True) for bar in choices("synthetic", "bar")), ("1h", False)]
+)
 def test_nothing_is_wrong_with_simulated_bars(model, bar, weekends):
     for seed in range(3):
         kwargs = {"model": model, "bar": bar, "weekends": weekends, "n_bars": 2000, "n_assets": 4, "seed": seed}

@@ -29,6 +29,7 @@ from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import UnknownComponent
 from alphaswarm_rl.db.engine import read
 from alphaswarm_rl.envs.gym_ids import resolve
+from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.views import ensure_duckdb_views, register_run_views
 from alphaswarm_rl.models import ModelRegistry
 from alphaswarm_rl.options.resolve import effective_spec
@@ -37,21 +38,28 @@ from alphaswarm_rl.options.table import BY_KEY, OPTIONS
 from alphaswarm_rl.spec import load_spec
 from tests.docs.pages import ROOT
 from tests.docs.seed_texts import (
+    S3_BINDINGS,
     S3_COMMANDS,
+    S3_DEPENDENCIES,
     S3_DISCOVERY,
-    S3_HOTSWAP,
+    S3_ENVIRONMENTS,
+    S3_HOTSWAP_FLOW,
     S3_ISOMORPHISM,
+    S3_OPTION_SPACE,
     S3_SCHEMA,
+    S3_TARGETS,
     S3_USAGE,
     S3_VALIDATION,
+    S4_BINDINGS,
     S4_COMMANDS,
-    S4_EXPORTS,
+    S4_EXTENSIONS,
+    S4_HOTSWAP_FLOW,
     S4_MAPPING,
     S4_OPTIONS,
     S4_PACKAGES,
-    S4_SCHEMA,
     S4_STORE_AND_OBS,
     S4_STORE_MAPPING,
+    S4_VALIDATION,
 )
 from tests.docs.warm_rl import warm_rl
 
@@ -162,6 +170,8 @@ alphaswarm_rl/runtime.py RLRuntime
 alphaswarm_rl/registry.py persist_spec
 alphaswarm_rl/registry.py build_from_config
 """
+S1_VERBS = "RLRuntime.train RLRuntime.evaluate RLRuntime.replay"
+S1_PAGES = "rl-components rl-iceberg rl-policy-backbones tutorials/first-rl-experiment"
 S1_PACKAGES = (
     "core envs rewards observations actions terminations data_pipelines agents policies advantage portfolio configs"
 )
@@ -233,6 +243,20 @@ def test_s1_names_are_imported_from_there(line):
     assert names[name].__doc__
 
 
+@pytest.mark.parametrize("verb", S1_VERBS.split())
+def test_s1_the_runtime_has_these_verbs(verb):
+    assert eval(verb, {"RLRuntime": RLRuntime}).__doc__
+
+
+@pytest.mark.parametrize("page", S1_PAGES.split())
+def test_s1_pages_are_there(page):
+    assert (ROOT / "docs" / f"{page}.md").exists()
+
+
+def test_s1_rows_come_by_append_arrow(tmp_path):
+    assert Lake(Settings(home=tmp_path)).append_arrow.__doc__
+
+
 @pytest.mark.parametrize("package", S1_PACKAGES.split())
 def test_s1_packages_are_there(package):
     assert (PACKAGE / package).is_dir()
@@ -276,12 +300,19 @@ def test_s2_the_spec_extension():
 
 # -- S3: options, schema, validation, usage ----------------------------------------------------------------------------
 
-S3_ENVIRONMENTS = "CartPole-v1 LunarLander-v2 Ant-v4 forex-v0 stocks-v0"
+#: "Options", by feature: what each takes.
+_SPACE = [
+    (feature.lower(), *option)
+    for feature, options in re.findall(r"^### (\w+).*\n((?:- .+\n)+)", S3_OPTION_SPACE, re.MULTILINE)
+    for option in re.findall(r"^- `(\w+)`: (.+)$", options, re.MULTILINE)
+]
+#: Values that an option of the spec has to be valid with, where the starting spec is not of that kind.
+_OTHER = {"custom": "autoencoder"}
 
 # -- S4: the same, and what the modules declare ------------------------------------------------------------------------
 
-#: What the shells of its bindings export, with values in place of Nix's.
-S4_VALIDATION = S3_VALIDATION.replace("  # Stability check", "  # Not too noisy")
+#: The SQL that its registry is made by.
+S4_SCHEMA = S4_BINDINGS.partition("\"init_registry.sql\" ''\n")[2].partition("  '';")[0]
 S4_METRICS_JSON = {
     "algorithm": "PPO",
     "env_id": "CartPole-v1",
@@ -395,6 +426,47 @@ def test_s3_usage_is_what_our_options_take(settings):
     assert loaded.logs.enable
 
 
+def test_s3_s4_every_option_is_there_by_feature():
+    assert len(_SPACE) == 47
+    assert [f"{feature}.{name}" for feature, name, _ in _SPACE if f"{feature}.{name}" not in BY_KEY] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (f"{feature}.{name}", value)
+        for feature, name, words in _SPACE
+        for value in re.split(", | or ", words)
+        if name in ("encoder", "algorithm", "policyType", "device", "backend", "protocol", "level")
+    ],
+)
+def test_s3_options_take_the_values_that_it_names(key, value):
+    option, value = BY_KEY[key], _OTHER.get(value, value)
+    if option.target == "settings":
+        load_settings({key: value}, {})
+    else:
+        spec = effective_spec(None, {key: value}, {}).spec
+        assert value.lower() in json.dumps(spec.as_data()["agent"]).lower()
+
+
+def test_s3_every_feature_has_variables_of_its_prefix():
+    prefixes = re.findall(r"`(\w+_)` \|$", S3_BINDINGS, re.MULTILINE)
+    assert len(prefixes) == 12
+    names = [name for option in OPTIONS for name in option.env]
+    assert [prefix for prefix in prefixes if not any(name.startswith(prefix) for name in names)] == []
+
+
+@pytest.mark.parametrize("name", re.findall(r"`perSystem\.packages\.(\S+)`", S3_TARGETS))
+def test_s3_its_programs_are_installed(name):
+    points = {point.name for point in distribution("alphaswarm-rl").entry_points.select(group="console_scripts")}
+    assert name in points
+
+
+@pytest.mark.parametrize("name", re.findall(r"^\| `([\w-]+)` \|", S3_DEPENDENCIES, re.MULTILINE))
+def test_s3_its_dependencies_are_installed(name):
+    assert sqlite3.sqlite_version if name == "sqlite" else distribution(name).version
+
+
 @pytest.fixture(scope="module")
 def names_of_commands(tmp_path_factory):
     """A folder with every command that the distribution installs, each a warm `rl` with the words it stands for.
@@ -444,8 +516,10 @@ def test_s3_s4_the_commands(names_of_commands, tmp_path):
         their = next(row for row in registry.list() if row.git_commit == "8f20cf85")
         assert (their.algorithm, their.env_id, their.timestamp) == ("ppo", "CartPole-v1", 1_770_000_000)
     with sqlite3.connect(tmp_path / "home" / "rl_registry.db") as connection:
-        (path,) = connection.execute(S3_HOTSWAP).fetchone()
-    assert Path(path).exists()
+        for flow in (S3_HOTSWAP_FLOW, S4_HOTSWAP_FLOW):
+            (statement,) = re.findall(r"Inference queries: \"?(SELECT .+ LIMIT 1)", flow)
+            (path,) = connection.execute(statement).fetchone()
+            assert Path(path).exists()
 
 
 def test_s3_introspection_names_every_feature_and_option():
@@ -459,7 +533,7 @@ def test_s3_introspection_names_every_feature_and_option():
     assert feature == "Agent"
 
 
-@pytest.mark.parametrize("env_id", S3_ENVIRONMENTS.split())
+@pytest.mark.parametrize("env_id", re.findall(r"`(\S+)`", S3_ENVIRONMENTS))
 def test_s3_environments_are_there(env_id):
     spec = RLExperimentSpec.from_data({"name": "x", "env": {"class": env_id}})
     assert spec.env.kwargs["id"] == env_id
@@ -505,7 +579,7 @@ def test_s4_the_bindings_export_what_we_read(settings):
         "${toString cfg.minEpisodes}": "3",
     }
     environ = {
-        name: values.get(value, value) for name, value in re.findall(r'export (\w+)="(.+)"$', S4_EXPORTS, re.MULTILINE)
+        name: values.get(value, value) for name, value in re.findall(r'export (\w+)="(.+)"$', S4_BINDINGS, re.MULTILINE)
     }
     assert len(environ) == 7
     loaded = load_settings({}, environ)
@@ -515,9 +589,25 @@ def test_s4_the_bindings_export_what_we_read(settings):
     assert loaded.metrics.exporter == "otlp"
 
 
-@pytest.mark.parametrize("name", re.findall(r"Packages\.(\S+)", S4_PACKAGES))
+#: Packages of Nix that are one of ours by another name, or that nothing here needs (in `LATER`).
+_PACKAGES = {"sqlite", "opentelemetry-exporter-otlp", "opentelemetry-instrumentation"}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in re.findall(r"Packages\.(\S+)", S4_PACKAGES) if name not in _PACKAGES]
+)
 def test_s4_packages_are_installed(name):
     assert distribution(name).version
+
+
+def test_s4_what_it_asks_for_beside_is_there(settings):
+    columns, granularity = re.findall(r"Add `(\w+)`", S4_EXTENSIONS), re.search(r"`(\S+) = enum (.+)`", S4_EXTENSIONS)
+    with ModelRegistry.open(settings) as registry, read(registry.engine) as connection:
+        known = [row[1] for row in connection.exec_driver_sql("PRAGMA table_info(models)")]
+    assert columns == ["tags", "parent_model_id", "deployment_status"]
+    assert set(columns) <= set(known)
+    for choice in re.findall(r"\w+", granularity[2]):
+        assert BY_KEY[granularity[1]].type.read(choice) == choice
 
 
 # -- what belongs to later work ----------------------------------------------------------------------------------------
@@ -552,13 +642,12 @@ LATER = {
     "S0 /reward-decomposition": ("a web service", lambda: _module("api")),
     "S0 /actions": ("a web service", lambda: _module("api")),
     "S0 /rl/components": ("a web service", lambda: _module("api")),
-    "S0 alphaswarm/rl/trajectories/iceberg_writer.py": (
-        "an import package `alphaswarm` is not made, here it is lake/",
-        lambda: find_spec("alphaswarm") is not None,
-    ),
     "S1 POST /rl/runs": ("a web service", lambda: _module("api")),
+    "S1 /episodes": ("a web service", lambda: _module("api")),
     "S1 curl -N http://localhost:8000/chat/stream/<task_id>": ("a web service", lambda: _module("api")),
     "S1 curl -X POST http://localhost:8000/mcp/data/tools/data.rl.describe/invoke": ("MCP", lambda: _module("mcp")),
+    'S1 -H "Content-Type: application/json"': ("MCP", lambda: _module("mcp")),
+    """S1 -d '{"rl_run_id": "<from-step-1>"}'""": ("MCP", lambda: _module("mcp")),
     "S1 data.rl.list": ("MCP", lambda: _module("mcp")),
     "S1 data.iceberg.read_snapshot": ("MCP", lambda: _module("mcp")),
     'S1 -H "Authorization: Bearer $(alphaswarm-cli auth token)"': ("a web service", lambda: _command("auth", "token")),
@@ -575,6 +664,23 @@ LATER = {
     "S1 alphaswarm_client/src/routes/rl/": ("the UI", lambda: (ROOT / "alphaswarm_client").exists()),
     "S1 KillSwitch": ("the UI's top bar; the switch itself is rl halt", lambda: "KillSwitch" in _defined()),
     "S1 Ray": ("Ray", lambda: _module("executors")),
+    "S1 alphaswarm_rl.envs.finrl_*": (
+        "here they are fields and presets of our environments",
+        lambda: any((PACKAGE / "envs").glob("finrl_*")),
+    ),
+    "S1 alphaswarm_models.models": ("the networks are here", lambda: find_spec("alphaswarm_models") is not None),
+    "S1 slice_and_merge_regime_flow": ("regimes", lambda: "slice_and_merge" in _words()),
+    "S1 csdi_imputed": ("imputed datasets", lambda: "csdi" in _words()),
+    "S1 configs/agents/finagent/": ("language models", lambda: _module("configs/agents/finagent")),
+    "S1 alphaswarm/agents/tools/finagent/": ("language models", lambda: find_spec("alphaswarm") is not None),
+    "S2 truncates_episode=True": (
+        "these three terminate, by failure, and have `improper`",
+        lambda: "truncates_episode" in _words(),
+    ),
+    "S2 alpha_factors / backtest_summaries / rl_trajectory_summaries": (
+        "texts to be searched",
+        lambda: any(name in _words() for name in ("alpha_factors", "backtest_summaries", "trajectory_summaries")),
+    ),
     "S2 context['rl_agent']": ("engines", lambda: "supports_rl_injection" in _words()),
     "S2 supports_rl_injection=True": ("engines", lambda: "supports_rl_injection" in _words()),
     "S2 data.alphas.*": ("MCP", lambda: _module("mcp")),
@@ -585,18 +691,38 @@ LATER = {
         lambda: "opentelemetry-instrumentation" in (ROOT / "pyproject.toml").read_text(encoding="utf-8"),
     ),
     "S3 perSystem.devShells.rl": ("deployment by Nix", lambda: any(ROOT.glob("flake.nix"))),
+    "S4 python3Packages.opentelemetry-exporter-otlp": (
+        "the two packages that it consists of are installed",
+        lambda: re.search(r"exporter-otlp[^-]", (ROOT / "pyproject.toml").read_text(encoding="utf-8")) is not None,
+    ),
     "S4 ${pkgs.sqlite}/bin/sqlite3": (
         "deployment by Nix; the registry makes its own tables",
         lambda: any(ROOT.glob("*.nix")),
     ),
 }
+#: Files of the import package `alphaswarm`, which is not made: `alphaswarm.rl` is `alphaswarm_rl`.
+LATER_FILES = """
+S0 alphaswarm/rl/trajectories/iceberg_writer.py alphaswarm/rl/trajectories/duckdb_views.py
+S0 alphaswarm/persistence/models_rl.py
+S2 alphaswarm/rl/portfolio/pipeline.py alphaswarm/rl/envs/rl_backtest_env.py alphaswarm/rl/bridges/agent_bridge.py
+S2 alphaswarm/rl/advantage/reinforce_plus_plus.py alphaswarm/rl/advantage/grpo.py alphaswarm/rl/terminations/
+S2 alphaswarm/rl/rewards/stop_properly.py alphaswarm/rl/execution/weight_to_orders.py alphaswarm/data/mcp/tools/
+S2 alphaswarm/streaming/feature_store/redis_store.py alphaswarm/streaming/ingesters/alphavantage.py
+S2 alphaswarm/rl/data_pipelines/medallion_replay.py alphaswarm/rag/orders.py alphaswarm/bots/rl_trading_bot.py
+"""
+#: Pages of theirs that wait with what they are about; the others are in `S1_PAGES`.
+LATER_PAGES = """
+rl-lab rl-market-dynamics rl-prudex-evaluation rl-finagent weight-centric-pipeline agentic-rl
+tutorials/first-agent-workflow reference/api reference/python/alphaswarm_rl
+architecture/decisions/010-rl-production-enhancement
+"""
 #: Classes and functions that are nowhere yet.
 LATER_NAMES = """
 S1 analysis: almgren_chriss avellaneda_stoikov cartea_jaimungal
 S1 validation: CombinatorialPurgedKFold probability_of_backtest_overfitting rademacher_anti_serum deflated_sharpe_ratio
 S1 validation: walk_forward_anchored walk_forward_rolling benjamini_hochberg holm_bonferroni
 S1 PRUDEX: PrudexMetrics PrudexReport compute_prudex_metrics
-S1 language models: LLMHybridAgent router_complete
+S1 language models: LLMHybridAgent router_complete AgentSpec
 S1 workflows: WorkflowRuntime
 S1 portfolio pipeline: WeightCentricPipeline RiskLimits
 S1 execution: WeightToOrders
@@ -606,6 +732,7 @@ S2 engines: RLBacktestEnv BaseBacktestEngine RLAgentBridge
 S2 streaming: RedisFeatureStore IFeatureStore AlphaVantageIngester
 S2 tools: DataMCPTool
 S2 bots: RLTradingBot
+S2 execution: DomainOrder
 """
 #: Components that are nowhere yet, by kind.
 LATER_COMPONENTS = """
@@ -624,9 +751,20 @@ def test_what_waits_does_not_work_unnoticed(words):
     assert not works(), f"{words}: it waited for {reason}, and is here now: test it above"
 
 
+@pytest.mark.parametrize("path", re.findall(r"alphaswarm/\S+", LATER_FILES))
+def test_files_that_are_not_made_are_not_there_unnoticed(path):
+    assert find_spec(path.partition("/")[0]) is None
+    assert not (PACKAGE.parent / path).exists()
+
+
+@pytest.mark.parametrize("page", LATER_PAGES.split())
+def test_pages_that_wait_are_not_there_unnoticed(page):
+    assert not (ROOT / "docs" / f"{page}.md").exists()
+
+
 def test_names_that_wait_are_not_defined_unnoticed():
     waiting = {name for line in LATER_NAMES.split("\n")[1:-1] for name in line.partition(": ")[2].split()}
-    assert len(waiting) == 33
+    assert len(waiting) == 35
     assert waiting & _defined() == set(), "these are here now: test them above"
 
 

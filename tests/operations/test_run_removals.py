@@ -10,9 +10,12 @@ import pytest
 from alphaswarm_rl import RLExperimentSpec, RLRuntime, Settings
 from alphaswarm_rl.core.errors import OptionError, RunError
 from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.lake.freeing import Freed
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.operations import run_removals
 from alphaswarm_rl.operations.operation import RequestError
+from alphaswarm_rl.operations.removals import begin_removal
 from alphaswarm_rl.operations.run_removals import RemovedRuns, RemoveRuns, remove_runs
 
 
@@ -153,17 +156,54 @@ def test_the_lake_gives_files_back_at_once_and_rows_of_others_stay(settings: Set
     first, second, third = (trained(settings, seed) for seed in range(3))
     later = remove_runs(settings, RemoveRuns(runs=(first,)))
     assert later.lake is None
+    # What was removed before is given back too.
     assert files_of(settings, first)
-    size = sum(path.stat().st_size for path in files_of(settings, second))
-    count = len(files_of(settings, second))
+    size = sum(path.stat().st_size for run in (first, second) for path in files_of(settings, run))
+    count = sum(len(files_of(settings, run)) for run in (first, second))
     result = remove_runs(settings, RemoveRuns(runs=(second,), now=True))
     assert result.lake is not None
     assert (result.lake.files, result.lake.bytes, result.lake.kept) == (count, size, ())
     assert result.lake.snapshots > 0
-    assert not files_of(settings, second)
+    assert not files_of(settings, first) + files_of(settings, second)
     assert files_of(settings, third)
     with Lake(settings) as lake:
         assert {file.run_id for file in lake.files(lake.identifier("trajectories"))} == {third}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_removal_that_was_cut_short_before_files_were_given_back_is_finished_by_the_same_command(
+    settings: Settings, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [trained(settings, seed) for seed in range(2)]
+    request = RemoveRuns(runs=(runs[0],), now=True) if named else RemoveRuns(where=("seed >= 0",), now=True)
+    gone = runs[:1] if named else runs
+
+    def cut_short(*_: object) -> Freed:
+        raise OSError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_removals, "free", cut_short)
+        with pytest.raises(OSError, match="no room"):
+            remove_runs(settings, request)
+    assert all(files_of(settings, run) for run in gone)
+    result = remove_runs(settings, request)
+    assert (result.removed, result.kept) == ((), ())
+    assert result.lake is not None
+    assert result.lake.files > 0
+    assert not any(files_of(settings, run) for run in gone)
+    again = remove_runs(settings, request).lake
+    assert again is not None
+    assert (again.files, again.kept) == (0, ())
+
+
+def test_a_removal_that_is_under_way_elsewhere_keeps_its_files(settings: Settings) -> None:
+    first, second = (trained(settings, seed) for seed in range(2))
+    remove_runs(settings, RemoveRuns(runs=(first,)))
+    removal = begin_removal(settings, first, force=False)
+    remove_runs(settings, RemoveRuns(runs=(second,), now=True))
+    assert files_of(settings, first)
+    assert not files_of(settings, second)
+    removal.end()
 
 
 def test_files_that_a_pinned_snapshot_has_stay_and_the_reason_is_said(settings: Settings) -> None:

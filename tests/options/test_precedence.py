@@ -191,6 +191,17 @@ def test_one_number_of_the_clip_range_is_a_pair():
     assert effective.sources == {"obs.clip_range": {"value": [-5.0, 5.0], "source": "ENV RL_OBS_CLIP_RANGE"}}
 
 
+def test_a_network_for_images_takes_the_place_of_the_default_encoder_alone():
+    images = {"RL_AGENT_POLICY_TYPE": "CnnPolicy"}
+    assert effective_spec(None, {}, images).spec.agent.kwargs["encoder"] is None
+    assert effective_spec(None, {"feature.encoder": "CNN"}, images).spec.agent.kwargs["encoder"] == "cnn"
+    assert effective_spec(None, {"agent.policyType": "MlpPolicy"}, {}).spec.agent.kwargs["encoder"] == "mlp"
+    with pytest.raises(OptionError, match=r"feature.encoder .*, agent.policyType .* contradiction"):
+        effective_spec(None, {"feature.encoder": "mlp"}, images)
+    with pytest.raises(OptionError, match="contradiction"):
+        effective_spec(starting_spec(), {}, images)
+
+
 def test_a_random_seed_belongs_to_the_run():
     effective = effective_spec(base_with(seed=5), {"env.seed": "random"}, {})
     assert effective.draws_seed

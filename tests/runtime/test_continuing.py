@@ -131,7 +131,7 @@ def test_every_step_is_recorded_once_in_the_run_that_made_it(settings: Settings)
 
 
 def test_what_is_stopped_on_its_way_is_resumed_exactly(settings: Settings) -> None:
-    first = trained(settings, 200)
+    first = trained(settings, 200, training={"eval_during_training": True, "eval_freq": 150})
     whole = continued(settings, first.run_id, 520)
     often = Settings(home=settings.home, store={"checkpoint_freq": 64})
 
@@ -144,6 +144,13 @@ def test_what_is_stopped_on_its_way_is_resumed_exactly(settings: Settings) -> No
     assert halted.status == "halted"
     resumed = RLRuntime.from_run(halted.run_id, often).resume()
     assert resumed.checkpoint_sha256 == whole.checkpoint_sha256
+    # What was due before it went on belongs to the first run: nothing is made up for.
+    with Ledger.open(settings) as ledger:
+        judged = [[(row.phase, row.timesteps, row.mean_reward) for row in ledger.evaluations(each.run_id)]
+                  for each in (whole, resumed)]  # fmt: skip
+        best = [ledger.run(each.run_id).best_reward for each in (whole, resumed)]
+    assert judged[0] == judged[1]
+    assert best[0] == best[1]
 
 
 def test_a_halted_run_can_be_trained_further_too(settings: Settings) -> None:

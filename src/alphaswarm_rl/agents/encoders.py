@@ -27,8 +27,8 @@ Layers = tuple[PositiveInt, ...]
 
 def _as_encoder(value: object, info: ValidationInfo) -> object:
     """An encoder by its name, or a backbone as a reference to it: one meaning, one hash."""
-    if value is None or value in ("mlp", "cnn"):
-        return value
+    if value is None or (isinstance(value, str) and value.lower() in ("mlp", "cnn")):
+        return value if value is None else value.lower()
     named = {"class": value} if isinstance(value, str) else value
     try:
         return reference(named, "policy_backbone", stored=bool((info.context or {}).get("stored")))

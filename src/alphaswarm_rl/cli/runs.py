@@ -270,14 +270,15 @@ def export(session: Session, run: str, out: Path) -> None:
 @click.option("--where", multiple=True, metavar="COND", help="Runs that meet a condition, as in: rl runs list --where.")
 @time_option("--older-than", None, "Runs that began longer ago, such as 30d.")
 @click.option("--keep-best", type=click.IntRange(min=1), metavar="N", help="All but the N best of each spec.")
-@click.option("--now", is_flag=True, help="Free the files of their steps at once; old snapshots are forgotten for it.")
+@click.option("--now", is_flag=True, help="Free files of removed runs at once; old snapshots are forgotten for it.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint, or a model is deployed.")
 def rm(session: Session, *, yes: bool, **chosen: Any) -> None:
     """Remove the files and recorded steps of runs; their rows stay, marked removed.
 
     RUNS are named by their ids, the beginnings of them, or latest; or conditions choose them, which must all hold.
-    Their steps leave their tables at once, and the disk with rl lake expire and rl lake sweep, or at once with --now.
+    Their steps leave their tables at once, and the disk with rl lake expire and rl lake sweep, or at once with --now:
+    those of runs that were removed before, too.
 
     A live run is refused, and so is one whose checkpoint another run was evaluated or replayed from, or one with a
     model that is in production or was before the present one, is aliased, protected, or the parent of another; of many

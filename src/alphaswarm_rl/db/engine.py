@@ -173,18 +173,11 @@ def _sqlite_engine(url: URL) -> Engine:
         if record.info[_ONLY_READ] not in (None, content_state(path)):
             raise DisconnectionError(f"{path} has changed, and this connection does not look for changes")
 
-    @event.listens_for(engine, "commit")
-    def refuse_torn_reads(connection: Connection) -> None:
-        if connection.info[_ONLY_READ] not in (None, content_state(path)):
-            raise LedgerBusy(f"the SQLite file {path}", "somebody else wrote to it as it was read", "Try again.")
-
-    _begin_as_asked(engine, path)
+    _watch_transactions(engine, path)
     return engine
 
 
-def _begin_as_asked(engine: Engine, path: Path) -> None:
-    """Lets transactions begin with the lock, and with the patience, that the options of a connection ask for."""
-
+def _watch_transactions(engine: Engine, path: Path) -> None:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         options = connection.get_execution_options()
@@ -203,6 +196,11 @@ def _begin_as_asked(engine: Engine, path: Path) -> None:
         finally:
             if patience is not None:
                 connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+    @event.listens_for(engine, "commit")
+    def refuse_torn_reads(connection: Connection) -> None:
+        if connection.info[_ONLY_READ] not in (None, content_state(path)):
+            raise LedgerBusy(f"the SQLite file {path}", "somebody else wrote to it as it was read", "Try again.")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestFile, PartitionFieldSummary
     from pyiceberg.table import Table
 
+#: What the catalogue is called, in itself.
+CATALOG = "lake"
 #: How often a commit is tried at most, the longest wait between two tries, and for another process to be done.
 COMMIT_TRIES = 100
 _LONGEST_WAIT_S = 2.0
@@ -95,10 +97,15 @@ class Lake:
     @property
     def exists(self) -> bool:
         """Whether there is a catalogue to ask; to open the one in the home would make it."""
+        return self.catalog_file is None or self.catalog_file.exists()
+
+    @property
+    def catalog_file(self) -> Path | None:
+        """The SQLite file of the catalogue, which may not be there yet; None where a server has it."""
         url = self.settings.lake.catalog_url
         if url is not None and not url.startswith("sqlite"):
-            return True
-        return _sqlite_file(url, self.settings).exists()
+            return None
+        return _sqlite_file(url, self.settings)
 
     def close(self) -> None:
         """Gives the connections back."""
@@ -127,10 +134,14 @@ class Lake:
 
     def refuse_elsewhere(self, table: Table) -> None:
         """Refuses to change a table whose files are not in this warehouse: a home that was copied shares them."""
-        if not table.location().startswith(f"{self.warehouse}/"):
+        self.refuse_place(".".join(table.name()), table.location())
+
+    def refuse_place(self, name: str, location: str) -> None:
+        """Refuses a table whose files are not in this warehouse."""
+        if not location.startswith(f"{self.warehouse}/"):
             raise LakeError(
-                f"the table {'.'.join(table.name())}",
-                f"its files are in {table.location()}, and the warehouse of these settings is {self.warehouse}",
+                f"the table {name}",
+                f"its files are in {location}, and the warehouse of these settings is {self.warehouse}",
                 "Name theirs with --lake-warehouse. A home that was copied or moved has the files of the old place: "
                 "put it back, or begin with an empty lake folder.",
             )
@@ -375,18 +386,18 @@ def _open_catalog(settings: Settings, warehouse: str) -> Catalog:
     if url is not None and url.startswith(("http://", "https://")):
         from pyiceberg.catalog import load_catalog
 
-        return load_catalog("lake", type="rest", uri=url, **properties)
+        return load_catalog(CATALOG, type="rest", uri=url, **properties)
     from pyiceberg.catalog.sql import SqlCatalog
 
     if url is None or url.startswith("sqlite"):
-        return SqlCatalog("lake", uri=_sqlite(url, settings), **properties)
+        return SqlCatalog(CATALOG, uri=_sqlite(url, settings), **properties)
     if not url.startswith("postgres"):
         raise LakeError(
             f"the lake's catalogue {redact(url)!r}",
             f"{url.partition(':')[0]!r} is no catalogue that is known here",
             "Give --lake-catalog-url an sqlite:///, postgresql:// or http(s):// address.",
         )
-    return SqlCatalog("lake", uri=_postgres(url), **properties)
+    return SqlCatalog(CATALOG, uri=_postgres(url), **properties)
 
 
 def _sqlite_file(url: str | None, settings: Settings) -> Path:

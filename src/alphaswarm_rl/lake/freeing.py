@@ -51,6 +51,8 @@ class Freed:
 def free(lake: Lake, run_ids: Collection[str], pinned: Sequence[JsonMapping]) -> Freed:
     """Forgets the old snapshots of the tables and deletes the files of these runs that none needs any more.
 
+    It can be done twice: what a process that was killed left is deleted by the next one.
+
     Nobody writes for a removed run: its claims are withdrawn, so that its files need not grow old first.
 
     Args:
@@ -58,7 +60,7 @@ def free(lake: Lake, run_ids: Collection[str], pinned: Sequence[JsonMapping]) ->
         run_ids: Runs whose rows were taken out of the tables.
         pinned: Data pipelines of stored specs: snapshots that they name stay, with their files.
     """
-    if not lake.exists:
+    if not lake.exists or not run_ids:
         return Freed(0, 0, 0, ())
     snapshots = sum(expire(lake, pinned).values())
     sizes: list[int] = []
@@ -80,8 +82,11 @@ def _free_table(lake: Lake, identifier: str, run_ids: Collection[str], freed: li
     lake.refuse_elsewhere(table)
     filesystem, named = lake.filesystem(table)
     needed = known_files(lake, table)
-    for run_id in run_ids:
-        folder = f"{named(table.location())}/data/run_id={run_id}"
+    root = f"{named(table.location())}/data"
+    # One look instead of one for every run that was ever removed.
+    folders = {info.base_name for info in filesystem.get_file_info(FileSelector(root, allow_not_found=True))}
+    for run_id in sorted(run_id for run_id in run_ids if f"run_id={run_id}" in folders):
+        folder = f"{root}/run_id={run_id}"
         infos = filesystem.get_file_info(FileSelector(folder, recursive=True, allow_not_found=True))
         files = [info for info in infos if info.type == FileType.File]
         for info in files:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from uuid import uuid4
 
 import pyarrow as pa
@@ -28,11 +28,12 @@ import pyarrow.parquet as pq
 from alphaswarm_rl.core.claims import Claim, newest_folder, number_of
 from alphaswarm_rl.core.errors import LakeError
 from alphaswarm_rl.core.files import sync_file, sync_folder
-from alphaswarm_rl.lake.checksum import checksum
-from alphaswarm_rl.lake.parquet_writer import ParquetWriter
 from alphaswarm_rl.lake.run_ends import as_type, distinct_parts
 from alphaswarm_rl.lake.tables import KINDS, REPEATED, Kind, identifier, write_schema
 from alphaswarm_rl.settings import Settings
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.lake.parquet_writer import ParquetWriter
 
 _FOOTER = b"alphaswarm_rl"
 _OPEN = ".open-"
@@ -122,6 +123,8 @@ class Facts:
 
     def with_rows(self, rows: pa.Table) -> Facts:
         """The facts after these rows too."""
+        from alphaswarm_rl.lake.checksum import checksum  # here, for Numba takes long to load
+
         episodes, steps = (pc.min_max(distinct_parts(rows[name])).as_py() for name in ("episode", "step"))
         more = replace(
             self,
@@ -462,4 +465,6 @@ def discard_open(root: Path) -> None:
 
 
 def _parquet_writer(file: BinaryIO, kind: Kind) -> ParquetWriter:
+    from alphaswarm_rl.lake.parquet_writer import ParquetWriter  # here, for Numba takes long to load
+
     return ParquetWriter(file, write_schema(kind), levels=_ZSTD_LEVELS, statistics=_STATISTICS)

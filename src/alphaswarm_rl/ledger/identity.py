@@ -130,7 +130,8 @@ def recognise(engine: Engine, settings: Settings) -> None:
     adopted = adoption(settings)
     with read(engine) as connection:
         found, used = ledger_id(connection), has_runs(connection)
-    _refuse_other(settings, adopted, found)
+    if adopted is not None:
+        _refuse_another(settings, adopted, found)
     if not used and not (adopted is not None and adopted.empty):
         _refuse_emptied(engine, settings, adopted)
     file = sqlite_file(engine)
@@ -143,10 +144,7 @@ def recognise(engine: Engine, settings: Settings) -> None:
         _change(settings, lambda met: [replace(entry, empty=entry.empty and entry.id != found) for entry in met])
 
 
-def _refuse_other(settings: Settings, adopted: Adoption | None, found: str) -> None:
-    """Refuses a ledger that is another than the home adopted, and one whose rebuild was not finished."""
-    if adopted is None:
-        return
+def _refuse_another(settings: Settings, adopted: Adoption, found: str) -> None:
     if adopted.id != found:
         why = f"it is another ledger ({found}) than the one that the home {settings.home} adopted ({adopted.id})"
         raise LedgerError(_name(settings), why, _REMEDY)

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from importlib.metadata import Distribution, PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -262,7 +262,6 @@ def _lake(settings: Settings) -> Iterator[Finding]:
     from alphaswarm_rl.lake.counting import count
 
     with Lake(settings) as lake, explained("the lake", "Check its folder and --lake-catalog-url."):
-        lake.refuse_moved()
         found = count(lake)
         yield Finding("ok", "lake", f"{found} ({lake.warehouse})", {**vars(found), "warehouse": lake.warehouse})
 
@@ -312,10 +311,14 @@ def _components(plugins: tuple[str, ...]) -> Iterator[Finding]:
     found = catalogue.listing()
     yield Finding("ok", "components", f"{len(found)} in {len({cls.rl_kind for cls in found})} kinds")
     owners: dict[str, set[str]] = {}
+    # By distribution first: each look at its name reads all of its metadata.
+    by_distribution: dict[Distribution | None, set[str]] = {}
     for point in entry_points(group=catalogue.ENTRY_POINT_GROUP):
+        by_distribution.setdefault(point.dist, set()).add(point.module)
+    for distribution, modules in by_distribution.items():
         # A distribution that pip is replacing at this moment has no name.
-        name = None if point.dist is None else point.dist.name
-        owners.setdefault(name or "unknown", set()).add(point.module)
+        name = None if distribution is None else distribution.name
+        owners.setdefault(name or "unknown", set()).update(modules)
     for owner, modules in sorted(owners.items()):
         listed = sorted(modules)
         yield Finding("ok", f"entry points of {owner}", ", ".join(listed), {"modules": listed})

@@ -15,7 +15,6 @@ from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.data_pipelines.data_check import check_data
 from alphaswarm_rl.data_pipelines.files import existing_file
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
-from alphaswarm_rl.inference.builder import lake_of
 from alphaswarm_rl.market.data_report import AssetCoverage, DataReport, DataSummary
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.data_picture import picture_of
@@ -143,6 +142,8 @@ def _looked_at(settings: LazySettings, request: NamedData) -> tuple[DataReport, 
     if request.kwargs:
         why = f"they are of a file, and {request.file_or_spec!r} is none: its name ends in {', '.join(_FORMS)}"
         raise RequestError(f"{', '.join(request.kwargs)}: {why}")
+    from alphaswarm_rl.inference.builder import lake_of  # here, for a file alone needs nothing of it
+
     spec = spec_of(settings, request.file_or_spec)
     if spec.data_pipeline is None:
         raise SpecError(

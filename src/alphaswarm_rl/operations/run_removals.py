@@ -11,6 +11,7 @@ from alphaswarm_rl.lake.freeing import Freed, free
 from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.operation import RequestError, operation
+from alphaswarm_rl.operations.removals import finish_removals, removals
 from alphaswarm_rl.operations.run_removal import Confirm, RemovedRun, RemoveRun, ask_before, is_sure, remove_run
 from alphaswarm_rl.settings import Settings
 
@@ -29,7 +30,8 @@ class RemoveRuns(Data):
         older_than: Only runs that began longer ago.
         keep_best: All but so many of the best of each spec, by mean reward, among those that were judged alike.
         force: Whether runs that stand on their checkpoints, and deployed models, do not count.
-        now: Whether the lake gives their files back at once, and forgets its old snapshots for that.
+        now: Whether the lake gives the files of all removed runs back at once, also of those that were removed
+            before, and forgets its old snapshots for that.
     """
 
     runs: tuple[str, ...] = ()
@@ -74,7 +76,12 @@ def remove_runs(settings: Settings, request: RemoveRuns, *, confirm: Confirm = i
     if chooses == bool(request.runs):
         both = "not both" if chooses else "such as --where 'status = failed', --older-than 30d or --keep-best 3"
         raise RequestError(f"name runs, or choose them by conditions: {both}")
+    if request.now:
+        finish_removals(settings)
     if len(request.runs) == 1:
+        if request.now and _is_removed(settings, request.runs[0]):
+            # A removal that was cut short before the lake gave anything back is finished by the same command.
+            return _result(settings, request, [], [])
         removed = [remove_run(settings, RemoveRun(request.runs[0], request.force), confirm=confirm)]
         return _result(settings, request, removed, [])
     chosen, kept = _chosen(settings, request)
@@ -131,8 +138,21 @@ def _ids(removed: list[RemovedRun]) -> list[str]:
 
 
 def _result(settings: Settings, request: RemoveRuns, removed: list[RemovedRun], kept: list[KeptRun]) -> RemovedRuns:
-    freed = None
-    if request.now and removed:
-        with Ledger.open(settings) as ledger, Lake(settings) as lake:
-            freed = free(lake, [each.run_id for each in removed], ledger.pinned_data())
+    freed = _freed(settings) if request.now else None
     return RemovedRuns(tuple(removed), tuple(kept), sum(each.freed_bytes for each in removed), freed)
+
+
+def _freed(settings: Settings) -> Freed:
+    """What the lake gives back of all removed runs but those that are being removed at this moment."""
+    under_way = {removal.run_id for removal in removals(settings)}
+    with Ledger.open(settings) as ledger, Lake(settings) as lake:
+        known = ledger.runs(limit=None, include_removed=True)
+        gone = {run.id for run in known if run.removed_at is not None} - under_way
+        return free(lake, gone, ledger.pinned_data())
+
+
+def _is_removed(settings: Settings, name: str) -> bool:
+    """Whether nothing of a run is left to be removed."""
+    with Ledger.open(settings) as ledger:
+        run = ledger.run(name)
+    return run.removed_at is not None and all(removal.run_id != run.id for removal in removals(settings))

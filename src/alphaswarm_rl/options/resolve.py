@@ -15,6 +15,7 @@ from alphaswarm_rl.spec import RLExperimentSpec
 
 _SPEC_OPTIONS = tuple(option for option in OPTIONS if option.target == "spec")
 _SEED = BY_KEY["env.seed"]
+_ENCODER, _POLICY_TYPE = BY_KEY["feature.encoder"], BY_KEY["agent.policyType"]
 
 RunArgument = Literal["seed", "episodes", "deterministic", "total_timesteps"]
 
@@ -76,6 +77,9 @@ def effective_spec(base: RLExperimentSpec | None, flags: JsonMapping, environ: M
     # A drawn seed belongs to the run, not to the spec: in the spec, one command would never give one hash.
     overrides = [item for item in given if not (item.option is _SEED and item.value == "random")]
     start = base or starting_spec()
+    if base is None and any(item.option is _POLICY_TYPE and item.value == "CnnPolicy" for item in overrides):
+        # It brings its own network for images: the default one, which nobody chose, stands back.
+        overrides.insert(0, Given(_ENCODER, None, "default"))
     try:
         spec, written = _overridden(start, overrides)
     except SpecError as error:

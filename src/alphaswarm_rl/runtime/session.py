@@ -349,7 +349,9 @@ class TrainingSession:
             return
         due = self.learner.timesteps // self._validate_every * self._validate_every
         made = (row.timesteps for row in self.run.ledger.evaluations(self.run.id) if row.phase == "validation")
-        if due and max(made, default=0) < due and self.learner.timesteps < self.run.spec.training.total_timesteps:
+        # What was due before a run that trains another further began was that run's.
+        began = self.run.row.arguments.get("continues", {}).get("step", 0)
+        if max(made, default=began) < due and self.learner.timesteps < self.run.spec.training.total_timesteps:
             self.validate()
 
     def validate_last(self) -> None:
