@@ -74,6 +74,12 @@ def test_a_file_without_known_columns_is_answered_with_those_that_it_has(rl, tmp
     assert answer.out.splitlines()[-1] == "1 error, 0 warnings"
 
 
+def test_a_named_column_that_lacks_is_answered_with_those_that_it_has(rl, tmp_path):
+    (tmp_path / "own.csv").write_text("day,sym,px\n2020-01-01,A,1.5\n")
+    found = rl("data", "check", tmp_path / "own.csv", "--column", "close=Schluss", "--json").json["findings"]
+    assert [each["text"] for each in found] == ["the data has no such column. Known: day, px, sym."]
+
+
 def test_other_separators_and_decimal_commas_are_named_and_then_read(rl, tmp_path):
     clean().to_csv(tmp_path / "bars.csv", index=False, sep=";", decimal=",")
     answer = rl("data", "check", tmp_path / "bars.csv")
@@ -84,7 +90,9 @@ def test_other_separators_and_decimal_commas_are_named_and_then_read(rl, tmp_pat
     answer = rl("data", "check", tmp_path / "bars.csv", "--separator", ";", "--json")
     assert answer.code == 1
     assert {found["defect"] for found in answer.json["findings"]} == {"not_a_number", "no_bar"}
-    assert answer.json["findings"][0]["text"].endswith("is the decimal sign, set the parameter decimal of csv: ','")
+    assert answer.json["findings"][0]["text"].endswith(
+        "is the decimal sign, set the parameter decimal of csv: ',' (rl data check: --decimal ,)"
+    )
     signs = ("--separator", ";", "--decimal", ",")
     shown = rl("data", "show", tmp_path / "bars.csv", *signs, "--json").json
     assert shown["findings"] == []

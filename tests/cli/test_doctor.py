@@ -39,6 +39,13 @@ def test_healthy(rl, home):
     assert "ensembler" in text
 
 
+def test_many_entry_points_are_counted_and_named_in_json(rl):
+    (found,) = [each for each in rl("doctor", "--json").json["findings"] if each["name"].endswith("of alphaswarm-rl")]
+    modules = found["data"]["modules"]
+    assert "alphaswarm_rl.rewards.pnl" in modules
+    assert found["text"] == f"{len(modules)} modules"
+
+
 def test_disk_use(rl, trained):
     findings = {finding["name"]: finding for finding in rl("doctor", "--json").json["findings"]}
     for part in ("disk: checkpoints", "disk: event logs", "disk: ledger file"):

@@ -45,6 +45,12 @@ def test_usage_errors_are_json_too(rl, arguments):
     assert human.err.startswith("error: ")
 
 
+def test_an_unknown_option_is_answered_with_one_that_is_alike_or_with_none(rl):
+    assert rl("train", "x.yaml", "--seeed", "3", "--json").error["why"].endswith("Did you mean '--seed'?")
+    for words in (("train", "x.yaml", "--start", "2030-01-01"), ("replay", "latest", "--lr", "1")):
+        assert "Did you mean" not in rl(*words, "--json").error["why"], words
+
+
 def test_an_internal_error_asks_for_debug(rl, monkeypatch, random_spec):
     def fail(*_):
         raise KeyError("oops")
@@ -207,3 +213,10 @@ def test_a_fifo_as_the_ledger_is_wrong_input_and_a_halt_holds_beside_it(rl, home
     assert answer.error["why"] == "ledger.db is a FIFO, not a regular file"
     assert rl("halt", "--reason", "x").code == 0
     assert (home / "ledger.db.halt").is_file()
+
+
+def test_a_broken_spec_is_told_in_sentences_that_end_once(rl, tmp_path):
+    (tmp_path / "own.yaml").write_text("name: own\ntrainning: {}\n")
+    answer = rl("spec", "validate", tmp_path / "own.yaml")
+    assert answer.code == 2
+    assert "Did you mean 'training'? See every field" in answer.out

@@ -80,6 +80,9 @@ def test_gc(rl, trained, home):
     assert planned["bytes"] == 200
     assert half.exists()
     assert rl("runs", "gc").code == 2  # nobody can be asked
+    asked = rl("runs", "rm", "--where", "status = completed", "--json").error
+    assert asked["why"].endswith(f"nobody can be asked: Remove the files of 1 run: {trained['run_id']}?")
+    assert asked["remedy"] == "Nothing was removed. Where the answer is yes, give --yes."
     done = rl("runs", "gc", "--yes", "--json").json
     assert [folder["path"] for folder in done["folders"]] == [folder["path"] for folder in planned["folders"]]
     assert not half.exists()

@@ -177,6 +177,14 @@ def test_a_name_that_is_misspelt_is_answered_with_the_nearest(rl, lake, statemen
     assert "LINE 1" not in answer.err
 
 
+def test_tables_of_the_engine_are_not_proposed(rl, lake):
+    record(lake)
+    answer = rl("sql", "SELECT * FROM nowhere")
+    assert answer.code == 2
+    assert "nowhere does not exist" in answer.err
+    assert "pg_" not in answer.err
+
+
 def test_a_damaged_file_is_no_mistake_in_the_sql(rl, lake):
     record(lake)
     (file,) = lake.files("rl.trajectories")

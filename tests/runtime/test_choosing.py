@@ -54,6 +54,31 @@ def test_a_dry_run_says_what_will_choose(settings, changes, registry, words):
     assert plan.best_model == words
 
 
+def test_a_validation_window_without_a_bar_is_not_said_to_be_trained_on(settings):
+    beyond = {"validation_start": "2031-01-01", "validation_end": "2032-01-01"}
+    plan = planned(validated_spec(training=beyond), settings)
+    assert plan.best_model == (
+        "nothing: no checkpoint is judged: the data has no bar in 2031-01-01 to 2032-01-01; name other dates by "
+        "training.validation_start and validation_end"
+    )
+    assert list(plan.windows) == ["training", "evaluation"]
+
+
+def test_a_dry_run_shows_the_dates_on_which_checkpoints_are_judged(settings):
+    plan = planned(validated_spec(training={"end": "2020-07-01"}), settings)
+    assert list(plan.windows) == ["training", "validation", "evaluation"]
+    judged = plan.windows["validation"]
+    assert (judged.start, judged.first_bar, judged.last_bar) == ("2020-07-01", "2020-07-01", "2020-07-31")
+    sought = planned(validated_spec(training={"eval_during_training": True, "end": "2020-07-01"}), settings)
+    assert sought.windows["validation"].start == "2020-06-01"
+
+
+def test_a_dry_run_says_whether_the_evaluation_is_in_sample(settings):
+    assert planned(validated_spec(), settings).in_sample is False
+    assert planned(validated_spec(evaluation={"start": "2020-07-01"}), settings).in_sample is True
+    assert planned(validated_spec(evaluation={"episodes": 0}), settings).in_sample is None
+
+
 def test_without_dates_the_evaluation_at_the_end_chooses_or_validations_do(settings):
     assert planned(tiny(), settings).best_model == "the evaluation at the end"
     asked = tiny(training={"eval_during_training": True, "eval_freq": 128})

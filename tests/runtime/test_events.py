@@ -103,6 +103,15 @@ def test_the_line_of_a_checkpoint_leaves_out_what_is_long(caplog):
     )
 
 
+def test_a_line_says_how_many_gates_failed_and_who_debugs_which(caplog):
+    judged = {"model_id": 1, "passed": False, "profile": "default", "failed": ["g" * 60, "h" * 60], "mean_reward": 0.01}
+    assert logged(caplog, "model.validated", judged) == (
+        "INFO run a2844550: model.validated (mean_reward 0.01, model_id 1, passed False, failed 2)"
+    )
+    caplog.clear()
+    assert "h" * 60 in logged(caplog, "model.validated", judged, level=logging.DEBUG)
+
+
 def test_an_error_is_logged_whole(caplog):
     assert logged(caplog, "error", {"error": "x" * 300}).endswith(f"(error {'x' * 300})")
 

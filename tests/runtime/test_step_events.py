@@ -181,6 +181,22 @@ def test_where_nothing_was_done_nobody_knows_the_time_left(clock, caplog):
     assert caplog.messages == ["run run: 3 of 5 transitions, 0 per second, unknown time left"]
 
 
+def test_a_first_step_that_took_long_says_nothing_about_the_time_left(clock, caplog):
+    lines = ProgressLines("run", 2000)
+    with caplog.at_level(logging.INFO, "alphaswarm_rl"):
+        for done in (4, 20):
+            clock.now += 10.0
+            lines.show(done, None)
+        long = ProgressLines("run", 10_000_000)
+        clock.now += 10.0
+        long.show(1000, None)
+    assert caplog.messages == [
+        "run run: 4 of 2,000 transitions, 0.4 per second, unknown time left",
+        "run run: 20 of 2,000 transitions, 1 per second, 0:33:00 left",
+        "run run: 1,000 of 10,000,000 transitions, 100 per second, 1 day, 3:46:30 left",
+    ]
+
+
 def test_a_terminal_shows_a_bar(capsys):
     bar = progress_of("run", 1000, bar=True)
     assert isinstance(bar, ProgressBar)

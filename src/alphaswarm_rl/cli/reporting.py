@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from difflib import get_close_matches
 
 import click
 
@@ -66,9 +67,18 @@ def _usage(error: click.ClickException) -> JsonObject:
     return {
         "type": type(error).__name__,
         "what": f"the command line of {command!r}",
-        "why": error.format_message().rstrip("."),
+        "why": (_unknown_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()).rstrip(
+            "."
+        ),
         "remedy": f"See: {command} --help.",
     }
+
+
+def _unknown_option(error: click.NoSuchOption) -> str:
+    """What click says, and of what it proposes only names that are alike without the dashes that all of them have."""
+    names = {name.lstrip("-"): name for name in error.possibilities or ()}
+    close = get_close_matches(error.option_name.lstrip("-"), names, n=1)
+    return f"{error.message} Did you mean {names[close[0]]!r}?" if close else error.message
 
 
 def _internal(error: Exception) -> JsonObject:

@@ -10,6 +10,7 @@ from alphaswarm_rl.cli.reporting import WRONG_INPUT
 from alphaswarm_rl.cli.session import Session
 from alphaswarm_rl.cli.text import as_json_line, columns, pairs
 from alphaswarm_rl.cli.verb import verb
+from alphaswarm_rl.core.errors import in_one_line
 
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.specs import CheckedSpec
@@ -144,4 +145,4 @@ def _lines(checked: CheckedSpec) -> list[str]:
         return [f"ok      {checked.path}  {(checked.spec_hash or '')[:12]}", *notices]
     error = checked.error
     what = "" if checked.path in error["what"] else f"{error['what']}: "
-    return [f"broken  {checked.path}  {what}{error['why']}. {error['remedy']}"]
+    return [f"broken  {checked.path}  {what}{in_one_line(error['why'], error['remedy'])}"]

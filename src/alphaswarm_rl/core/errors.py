@@ -18,6 +18,12 @@ def _ended_once(text: str) -> str:
     return text if text.endswith("...") and not text.endswith("....") else _ENDS_TWICE.sub(r"\1\2", text)
 
 
+def in_one_line(why: str, remedy: str) -> str:
+    """A reason and a remedy, one after the other."""
+    why = why.rstrip(" ;:,")
+    return f"{why}{'' if why.endswith(('.', '?', '!')) else '.'} {remedy}"
+
+
 class AlphaSwarmError(Exception):
     """Something the user can understand and mend.
 
@@ -37,9 +43,7 @@ class AlphaSwarmError(Exception):
         self.remedy = _ended_once(remedy)
 
     def __str__(self) -> str:
-        why = self.why.rstrip(" ;:,")
-        end = "" if why.endswith((".", "?", "!")) else "."
-        return f"{self.what.rstrip(' :')}: {why}{end} {self.remedy}"
+        return f"{self.what.rstrip(' :')}: {in_one_line(self.why, self.remedy)}"
 
     def as_dict(self) -> JsonObject:
         """The error as JSON, the same in every face of the system."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphaswarm_rl.core.errors import DataError
+from alphaswarm_rl.core.errors import DataError, in_one_line
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, assets_of
 from alphaswarm_rl.data_pipelines.source import TableConfig, TablePipeline
 from alphaswarm_rl.market.bar_findings import Bars
@@ -35,12 +35,14 @@ def check_data(pipeline: PanelPipeline, request: DataRequest) -> DataReport:
     try:
         frame = pipeline.bars(request)
     except OtherSeparator as error:
-        other = finding("other_separator", f"{error.why}. {error.remedy}", place=error.what)
+        other = finding("other_separator", in_one_line(error.why, error.remedy), place=error.what)
         return report_of(None, (other,), columns={})
     except NotATable as error:
         return report_of(None, (finding("unreadable", error.why, place=error.what),), columns={})
     except NoSuchColumn as error:
-        return report_of(None, (finding("missing_column", error.why, place=error.what),), columns={})
+        return report_of(
+            None, (finding("missing_column", in_one_line(error.why, error.remedy), place=error.what),), columns={}
+        )
     config = pipeline.config
     checked = check_table(_melted(frame) if config.holds_closes_alone else frame, asset=config.asset)
     columns = _own_names(checked.columns, config)
@@ -49,7 +51,7 @@ def check_data(pipeline: PanelPipeline, request: DataRequest) -> DataReport:
     try:
         panel = pipeline.panel_of(frame)
     except DataError as error:  # what the panel refuses and the check has no name for
-        refused = finding("refused", f"{error.why}. {error.remedy}", place=error.what)
+        refused = finding("refused", in_one_line(error.why, error.remedy), place=error.what)
         return report_of(checked.bars, (refused,), columns=columns)
     return _report(panel, request, columns)
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _RUN_VIEW = re.compile(rf"\brl_(?:{'|'.join(KINDS)})_run_([0-9a-f]{{12}})\b", re.IGNORECASE)
 #: More rows than any step has.
 _ALL_ROWS = 1_000_000
+#: How DuckDB begins to propose a table of its own, which no statement may read here.
+_PROPOSES_ITS_OWN = tuple(f'Did you mean "{name}' for name in ("pg_", "duckdb_", "sqlite_", "information_schema"))
 _DAMAGED = "See which files are damaged with: rl lake verify."
 #: Columns that are the same in every row of a run.
 _OF_THE_RUN = ("run_id", "spec_hash")
@@ -286,6 +288,6 @@ def _first_line(error: Exception) -> str:
 
 
 def _suggestion(error: Exception) -> str:
-    """The names that DuckDB proposes, from the lines below its first."""
-    lines = str(error).splitlines()[1:]
+    """The names that DuckDB proposes, from the lines below its first; tables of its own are none that it may read."""
+    lines = [line for line in str(error).splitlines()[1:] if not line.startswith(_PROPOSES_ITS_OWN)]
     return "".join(f" {line}" for line in lines if line.startswith(("Candidate bindings: ", "Did you mean ")))

@@ -361,7 +361,11 @@ def numbers_of(column: pd.Series, name: str) -> Array:
 def decimal_comma(value: object) -> str:
     """What helps where a cell is a number with a decimal comma; empty where it is none."""
     is_number = isinstance(value, str) and re.fullmatch(_NUMBER.format(","), value)
-    return "Where a comma is the decimal sign, set the parameter decimal of csv: ','." if is_number else ""
+    return (
+        "Where a comma is the decimal sign, set the parameter decimal of csv: ',' (rl data check: --decimal ,)."
+        if is_number
+        else ""
+    )
 
 
 def flags_of(column: pd.Series, name: str) -> Array:

@@ -35,6 +35,8 @@ _DISTRIBUTION = "alphaswarm-rl"
 _REQUIREMENT = re.compile(r"""(?P<name>[A-Za-z0-9._-]+).*\bextra\s*==\s*["'](?P<extra>[^"']+)["']""")
 #: For those who work on this project itself, or made of the other extras.
 _NOT_SHOWN = ("dev", "all")
+#: How many modules of one distribution are named; of more only their number is said, but in JSON.
+_MOST_NAMED = 12
 
 
 class DoctorRequest(Data):
@@ -321,7 +323,8 @@ def _components(plugins: tuple[str, ...]) -> Iterator[Finding]:
         owners.setdefault(name or "unknown", set()).update(modules)
     for owner, modules in sorted(owners.items()):
         listed = sorted(modules)
-        yield Finding("ok", f"entry points of {owner}", ", ".join(listed), {"modules": listed})
+        named = ", ".join(listed) if len(listed) <= _MOST_NAMED else f"{len(listed)} modules"
+        yield Finding("ok", f"entry points of {owner}", named, {"modules": listed})
     if plugins:
         yield Finding("ok", "plug-ins", ", ".join(plugins), {"modules": list(plugins)})
 

@@ -231,7 +231,8 @@ def _step_folders(settings: Settings, lake: Lake, run_id: str) -> list[Path]:
 def ask_before(confirm: Confirm, question: str) -> None:
     """Asks, and refuses where the answer is no or nobody can give one."""
     if confirm(question) is False:
-        raise OptionError("this removal", "nobody can be asked: stdin is not a terminal", "Give --yes.")
+        why = f"stdin is not a terminal, and nobody can be asked: {question}"
+        raise OptionError("this removal", why, "Nothing was removed. Where the answer is yes, give --yes.")
 
 
 def _refuse(ledger: Ledger, run: RunRow, folder: Path, *, force: bool) -> None:

@@ -130,7 +130,7 @@ def _best(found: list[tuple[RunRow, dict[str, object]]], count: int) -> list[str
 
 def _question(chosen: list[str]) -> str:
     more = f" and {len(chosen) - _MOST_NAMED} more" if len(chosen) > _MOST_NAMED else ""
-    return f"Remove the files of {len(chosen)} runs: {', '.join(chosen[:_MOST_NAMED])}{more}?"
+    return f"Remove the files of {len(chosen)} run{'s' * (len(chosen) != 1)}: {', '.join(chosen[:_MOST_NAMED])}{more}?"
 
 
 def _ids(removed: list[RemovedRun]) -> list[str]:

@@ -118,11 +118,14 @@ def log_sink(event: Event) -> None:
         hidden = {"traceback", JUDGEMENT, *(SPREAD if event.payload.get("episodes") == 1 else ())}
         if event.stage == "done":
             hidden.add("metrics")  # the line of the evaluation has just said them
-        shown = {name: _short(value) for name, value in event.payload.items() if name not in hidden}
+        payload = {name: value for name, value in event.payload.items() if name not in hidden}
+        shown = {name: _short(value) for name, value in payload.items()}
         beginning = f"run {event.run_id[:8]}: {event.stage}"
         # What is wrong, and what debugging shows, is shown whole.
         whole = level > logging.INFO or _log.isEnabledFor(logging.DEBUG)
-        details = shown if whole else _that_fit(shown, _COLUMNS - len(beginning))
+        # Of a list, such as the gates that a model failed, a line has room for the length.
+        brief = {name: str(len(value)) for name, value in payload.items() if isinstance(value, list | tuple) and value}
+        details = shown if whole else _that_fit({**shown, **brief}, _COLUMNS - len(beginning))
         _log.log(level, "%s (%s)", beginning, ", ".join(f"{name} {value}" for name, value in details.items()))
 
 

@@ -90,12 +90,18 @@ def _judged_window(builder: Builder, settings: Settings) -> Window | tuple[str, 
     judged = builder.judged_window(training.validation_window, builder.trained_windows())
     if judged is not None:
         return judged
-    own = builder.judged_window(training.validation_window, [training.window]) is None
-    notice = (
-        f"no checkpoint is judged: {'training' if own else 'the training that the weights come from'} sees all of "
-        f"{training.validation_window}; name other dates by training.validation_start and validation_end"
-    )
+    why = _why_nothing_is_left(builder, training)
+    notice = f"no checkpoint is judged: {why}; name other dates by training.validation_start and validation_end"
     return f"nothing: {notice}", notice
+
+
+def _why_nothing_is_left(builder: Builder, training: TrainingSpec) -> str:
+    """Why no date of a validation window can be judged on."""
+    window = training.validation_window
+    if builder.judged_window(window, []) is None:
+        return f"the data has no bar in {window}"
+    own = builder.judged_window(window, [training.window]) is None
+    return f"{'training' if own else 'the training that the weights come from'} sees all of {window}"
 
 
 class CheckpointJudge:
@@ -175,7 +181,8 @@ class CheckpointJudge:
         """Says how long judging took."""
         if self._judged:
             share = self._seconds / max(time.perf_counter() - self._began, 1e-9)
+            judged = f"{self._judged} checkpoint{'s' * (self._judged != 1)}"
             _log.info(
-                "run %s: judged %d checkpoints on %s in %.2f s, %.1f %% of the training (--no-judge-checkpoints: none)",
-                *(self._run.id[:8], self._judged, self._window, self._seconds, 100 * share),
+                "run %s: judged %s on %s in %.2f s, %.1f %% of the training (--no-judge-checkpoints: none)",
+                *(self._run.id[:8], judged, self._window, self._seconds, 100 * share),
             )

@@ -21,6 +21,11 @@ _log = logging.getLogger(__name__)
 #: Redrawing a bar more often than this costs more than it shows.
 _SECONDS_BETWEEN_DRAWINGS = 0.2
 _SECONDS_BETWEEN_LINES = 10.0
+#: What must be done before a time left is said: this share of the training, or so many transitions.
+_SHARE_KNOWN = 0.01
+_TRANSITIONS_KNOWN = 1000
+#: Below this many a second, the rate has digits behind the point.
+_SLOW = 10
 
 
 class TrainingProgress(ABC):
@@ -122,10 +127,16 @@ class ProgressLines(TrainingProgress):
         self._run_id = run_id
 
     def _show(self, done: int, rate: float, mean_reward: float | None) -> None:
-        left = timedelta(seconds=round(max(self._total - done, 0) / rate)) if rate > 0 else "unknown time"
+        left = timedelta(seconds=round(max(self._total - done, 0) / rate)) if self._shows_pace(done) else "unknown time"
         reward = "" if mean_reward is None else f", mean reward {mean_reward:.2f}"
-        progress = f"{done:,} of {self._total:,} transitions, {rate:,.0f} per second, {left} left{reward}"
+        pace = f"{rate:,.0f}" if rate >= _SLOW else f"{rate:.2g}"
+        progress = f"{done:,} of {self._total:,} transitions, {pace} per second, {left} left{reward}"
         _log.info("run %s: %s", self._run_id[:8], progress)
+
+    def _shows_pace(self, done: int) -> bool:
+        """Whether enough is done to tell the time left: a first step that compiles says nothing about others."""
+        begun = done - self._pace.first
+        return begun > 0 and begun >= min(_SHARE_KNOWN * (self._total - self._pace.first), _TRANSITIONS_KNOWN)
 
 
 def progress_of(run_id: str, total: int, *, bar: bool) -> TrainingProgress:

@@ -58,7 +58,7 @@ def rehearse(setup: RunSetup, *, seed: int | str | None) -> TrainingPlan:
             remembers = bool(getattr(learner, "remembers", False))
             plan = builder.policy_plan(tracker.env, training.window, remembers=remembers)
             notices += initial_weights.begin_with(initial, learner, tracker.env, plan)
-        return _plan(builder, env, windows, learner.rollout_transitions, choosing.words, tuple(notices))
+        return _plan(builder, env, windows, learner.rollout_transitions, choosing, tuple(notices))
 
 
 def _plan(
@@ -66,7 +66,7 @@ def _plan(
     env: AnyVectorEnv,
     windows: Mapping[str, Window],
     rollout: int | None,
-    best_model: str,
+    choosing: Choosing,
     notices: tuple[str, ...],
 ) -> TrainingPlan:
     spec, training, episodes = builder.spec, builder.spec.training, builder.spec.evaluation.episodes
@@ -84,7 +84,8 @@ def _plan(
         agent=builder.agent.rl_alias if spec.agent is None else spec.agent.label,
         observation_space=str(env.single_observation_space),
         action_space=str(env.single_action_space),
-        windows={name: _window(builder, window) for name, window in windows.items()},
+        windows={name: _window(builder, window) for name, window in _with_judged(windows, choosing.judged).items()},
+        in_sample=builder.in_sample(spec.evaluation.window) if "evaluation" in windows else None,
         data_fingerprint=fingerprint,
         num_envs=env.num_envs,
         total_timesteps=training.total_timesteps,
@@ -94,11 +95,19 @@ def _plan(
         validations=validations,
         validation_episodes=validations * episodes,
         evaluation_episodes=episodes,
-        best_model=best_model,
+        best_model=choosing.words,
         trading_costs=builder.trading_costs(env, has_data=fingerprint is not None),
         observation_bytes=shown_at_once * flatdim(env.single_observation_space) * _FLOAT_BYTES,
         notices=notices,
     )
+
+
+def _with_judged(windows: Mapping[str, Window], judged: Window | None) -> dict[str, Window]:
+    """The windows, and where no validation is among them the dates on which checkpoints are judged."""
+    if judged is None or "validation" in windows:
+        return dict(windows)
+    order = ("training", "validation", "evaluation")
+    return dict(sorted({**windows, "validation": judged}.items(), key=lambda item: order.index(item[0])))
 
 
 def _window(builder: Builder, window: Window) -> PlannedWindow:

@@ -46,6 +46,8 @@ class TrainingPlan:
         observation_space: What the agent would see.
         action_space: What it would do.
         windows: The dates and bars of each window that is played, by name.
+        in_sample: Whether the evaluation sees what training or validation saw; null where nobody can know, or none is
+            made.
         data_fingerprint: SHA-256 of the bars of the training; null where the environment makes its own.
         num_envs: Environments stepped together.
         total_timesteps: Transitions in all.
@@ -71,6 +73,7 @@ class TrainingPlan:
     observation_space: str
     action_space: str
     windows: Mapping[str, PlannedWindow]
+    in_sample: bool | None
     data_fingerprint: str | None
     num_envs: int
     total_timesteps: int
