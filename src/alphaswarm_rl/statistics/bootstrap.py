@@ -9,7 +9,7 @@ ring. The mean length is chosen by the data: Politis and White (2004), with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,7 +84,14 @@ def stationary_bootstrap(
     if not length >= 1.0:
         raise ValueError(f"block length {length}: a block has one period or more")
     estimate = float(measure(series[np.newaxis])[0])
-    found = np.concatenate([measure(series[rows]) for rows in _resampled_rows(len(series), length, resamples, seed)])
+    at_once = max(1, _AT_ONCE // series.size)
+    found = np.concatenate(
+        [
+            measure(series.take(rows[first : first + at_once], axis=0))
+            for rows in _resampled_rows(len(series), length, resamples, seed)
+            for first in range(0, len(rows), at_once)
+        ]
+    )
     tail = (1.0 - confidence) / 2.0
     return Interval(
         estimate=estimate,
@@ -146,11 +153,11 @@ def resampled_rows(periods: int, block_length: float, resamples: int, rng: np.ra
     return (np.take_along_axis(starts, since, axis=1) + place - since) % periods
 
 
-def _resampled_rows(periods: int, block_length: float, resamples: int, seed: int) -> list[Array]:
+def _resampled_rows(periods: int, block_length: float, resamples: int, seed: int) -> Iterator[Array]:
     rng = generator(seed, "stationary_bootstrap")
     at_once = max(1, _AT_ONCE // periods)
     sizes = [min(at_once, resamples - done) for done in range(0, resamples, at_once)]
-    return [resampled_rows(periods, block_length, size, rng) for size in sizes]
+    return (resampled_rows(periods, block_length, size, rng) for size in sizes)
 
 
 def _quantile(found: Array, share: float, *, undefined: float) -> float:
