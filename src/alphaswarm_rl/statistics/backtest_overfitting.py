@@ -1,8 +1,8 @@
 """The probability of backtest overfitting, by combinatorially symmetric cross-validation (CSCV).
 
-Bailey, Borwein, Lopez de Prado and Zhu (2017): the best of many configurations on one half of the data is looked up on the
-other half, for every way to choose half of the blocks. Where it does no better there than the median, choosing by a
-backtest was luck.
+Bailey, Borwein, Lopez de Prado and Zhu (2017): the best of many configurations on one half of the data is looked up on
+the other half, for every way to choose half of the blocks. Where it does no better there than the median, choosing by
+a backtest was luck.
 """
 
 from __future__ import annotations

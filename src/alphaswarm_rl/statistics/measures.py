@@ -1,8 +1,8 @@
 """Measures of returns beyond those that every evaluation has: losses in the tail, a benchmark, and moving windows.
 
-Returns are simple and per period, the last axis; the others stay. A value at risk is a return, so that a loss is below 0,
-and levels are shares of periods. What is undefined is NaN, `performance.undefined_reasons` says why, and so is every
-measure of returns that are not finite: an order or a share of them would be a number that means nothing.
+Returns are simple and per period, the last axis; the others stay. A value at risk is a return, so that a loss is below
+0, and levels are shares of periods. What is undefined is NaN, and `performance.undefined_reasons` says why. So is every
+measure of returns that are not finite: their order, or a share of them, would be a number that means nothing.
 """
 
 from __future__ import annotations

@@ -86,7 +86,9 @@ def superior_predictive_ability(
         MissingExtra: The package `arch` is not installed.
     """
     table, base, block_length = _compared(returns, benchmark, block_length)
-    test = require("arch.bootstrap", extra="eval").SPA(-base, -table, block_size=block_length, reps=resamples, seed=seed)
+    test = require("arch.bootstrap", extra="eval").SPA(
+        -base, -table, block_size=block_length, reps=resamples, seed=seed
+    )
     test.compute()
     found = {name: float(value) for name, value in test.pvalues.items()}
     return SuperiorAbility(found["consistent"], found["lower"], found["upper"])

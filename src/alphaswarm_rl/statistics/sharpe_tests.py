@@ -69,7 +69,7 @@ class SharpeEstimate:
 
 
 def probabilistic_sharpe(estimate: SharpeEstimate, threshold: float = 0.0) -> float:
-    """The probability that the true Sharpe ratio is above a threshold per period; NaN where the estimate has no error."""
+    """The probability that the true Sharpe ratio is above a threshold per period; NaN without an error."""
     return _normal((estimate.sharpe - threshold) / estimate.error)
 
 

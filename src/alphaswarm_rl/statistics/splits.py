@@ -1,8 +1,8 @@
 """Splits of time: which periods train, which judge, and which stand between them.
 
 A label that is made of the periods after it, such as the return of the next five, knows them: what is trained so close
-before a test has seen the test. Such periods are purged. An embargo leaves out more of them after a test, whose memory is
-longer than its labels.
+before a test has seen the test. Such periods are purged. An embargo leaves out more of them after a test, where memory
+lasts longer than labels.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ def walk_forward_anchored(
         StatisticsError: A number is out of range, or there are too few periods for one test.
     """
     starts = _test_starts(periods, train_size, test_size, step, purge, keep_last=keep_last)
-    return [
-        Split(np.arange(0, start - purge), np.arange(start, min(start + test_size, periods))) for start in starts
-    ]
+    return [Split(np.arange(0, start - purge), np.arange(start, min(start + test_size, periods))) for start in starts]
 
 
 def walk_forward_rolling(
@@ -134,8 +132,8 @@ def split_by_date(
 class CombinatorialPurgedKFold:
     """Every choice of some of the folds as the test, the rest of them training, purged.
 
-    Each fold is tested as often as any other, each time trained on other periods. Put together, these tests give several
-    whole histories of a strategy instead of one: its paths.
+    Each fold is tested as often as any other, each time trained on other periods. Put together, these tests give
+    several whole histories of a strategy instead of one: its paths.
 
     Attributes:
         folds: Neighbouring parts that the periods are cut into; the last takes what is left over.
@@ -248,7 +246,7 @@ class CombinatorialPurgedKFold:
         if starts is None or ends is None:
             raise StatisticsError(what, "labels that overlap need both", "Give label_starts and label_ends.")
         if self.purge:
-            raise StatisticsError(what, f"purge is {self.purge} as well", "Give times or purge: times say it themselves.")
+            raise StatisticsError(what, f"purge is {self.purge} as well", "Give one of the two: times say it all.")
         starts, ends = np.asarray(starts), np.asarray(ends)
         if starts.shape != (periods,) or ends.shape != (periods,):
             why = f"they have the shapes {starts.shape} and {ends.shape}, and there are {periods} periods"

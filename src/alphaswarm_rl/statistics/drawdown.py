@@ -61,7 +61,8 @@ def drawdowns(
     depths = values / np.maximum.accumulate(values) - 1.0
     below = np.concatenate([[False], depths < 0, [False]])
     changes = np.flatnonzero(below[1:] != below[:-1])
-    found = [_drawdown(depths, when, int(first), int(end)) for first, end in zip(changes[::2], changes[1::2], strict=True)]
+    runs = zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True)
+    found = [_drawdown(depths, when, first, end) for first, end in runs]
     return sorted(found, key=lambda drawdown: drawdown.depth)[:most]
 
 
