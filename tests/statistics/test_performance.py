@@ -112,7 +112,8 @@ def test_a_mean_over_episodes_is_undefined_where_one_of_them_is():
 
 def test_values_that_are_not_finite_are_said():
     found = performance([100.0, math.nan, 90.0], 252)
-    assert undefined_reasons([found], [2])["max_drawdown"] == "the account's values are not finite"
+    reasons = undefined_reasons([found], [2])
+    assert reasons["max_drawdown"] == reasons["sharpe"] == "the account's values are not finite"
 
 
 @pytest.mark.parametrize("name", sorted(RETURN_MEASURES))

@@ -36,7 +36,7 @@ def value_at_risk(returns: Array, level: float = TAIL) -> Array:
     """The return that this share of periods falls short of, interpolated; NaN without a period."""
     if returns.shape[-1] < 1:
         return np.full(returns.shape[:-1], np.nan)
-    return np.asarray(np.quantile(returns, level, axis=-1))
+    return _where_finite(returns, np.quantile(returns, level, axis=-1))
 
 
 def conditional_value_at_risk(returns: Array, level: float = TAIL) -> Array:
@@ -54,7 +54,7 @@ def tail_ratio(returns: Array, level: float = TAIL) -> Array:
     if returns.shape[-1] < 1:
         return np.full(returns.shape[:-1], np.nan)
     low, high = np.quantile(returns, (level, 1.0 - level), axis=-1)
-    return ratio(np.abs(high), np.abs(low))
+    return _where_finite(returns, ratio(np.abs(high), np.abs(low)))
 
 
 def hit_rate(returns: Array) -> Array:
@@ -123,8 +123,16 @@ def aligned(returns: Array, benchmark: Array) -> None:
         )
 
 
-#: Every measure of returns by name.
-MEASURES: dict[str, Measure] = {
+def _of_finite(measure: Measure) -> Measure:
+    """The same measure, NaN of returns that are not finite."""
+    return lambda returns, periods_per_year: _where_finite(returns, measure(returns, periods_per_year))
+
+
+def _where_finite(returns: Array, measured: Array) -> Array:
+    return np.where(np.isfinite(returns).all(axis=-1), measured, np.nan)
+
+
+_MEASURES: dict[str, Measure] = {
     **RETURN_MEASURES,
     "annual_return": lambda returns, periods_per_year: annual_return(curve_of(returns), periods_per_year),
     "calmar": calmar,
@@ -134,6 +142,8 @@ MEASURES: dict[str, Measure] = {
     "tail_ratio": lambda returns, _: tail_ratio(returns),
     "hit_rate": lambda returns, _: hit_rate(returns),
 }
+#: Every measure of returns by name.
+MEASURES: dict[str, Measure] = {name: _of_finite(measure) for name, measure in _MEASURES.items()}
 
 
 def return_measures(
@@ -152,8 +162,8 @@ def return_measures(
         benchmark: Returns of the same periods to compare with; without one there is neither alpha nor beta.
     """
     found = {name: float(measure(returns, periods_per_year)) for name, measure in MEASURES.items()}
-    found["sharpe"] = float(sharpe(returns, periods_per_year, risk_free))
-    found["sortino"] = float(sortino(returns, periods_per_year, risk_free))
+    for name, measure in (("sharpe", sharpe), ("sortino", sortino)):
+        found[name] = float(_where_finite(returns, measure(returns, periods_per_year, risk_free)))
     if benchmark is not None:
         model = market_model(returns, benchmark, periods_per_year, risk_free)
         found |= {"alpha": model.alpha, "beta": model.beta}
@@ -180,7 +190,3 @@ def rolling(returns: Array, window: int, measure: Measure, periods_per_year: flo
         some = windows[first : first + size]
         found[window - 1 + first : window - 1 + first + len(some)] = measure(some, periods_per_year)
     return found
-
-
-def _where_finite(returns: Array, measured: Array) -> Array:
-    return np.where(np.isfinite(returns).all(axis=-1), measured, np.nan)

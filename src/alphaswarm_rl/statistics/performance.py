@@ -116,18 +116,20 @@ def undefined_reasons(episodes: Sequence[Mapping[str, float]], lengths: Sequence
     """
     found: dict[str, str] = {}
     for name in episodes[0] if episodes else ():
-        bad = [periods for measures, periods in zip(episodes, lengths, strict=True) if math.isnan(measures[name])]
+        bad = [pair for pair in zip(episodes, lengths, strict=True) if math.isnan(pair[0][name])]
         if bad:
             where = "" if len(episodes) == 1 else f"in {len(bad)} of {len(episodes)} episodes "
-            found[name] = where + _why_undefined(name, bad[0])
+            found[name] = where + _why_undefined(name, *bad[0])
     return found
 
 
-def _why_undefined(name: str, periods: int) -> str:
+def _why_undefined(name: str, measures: Mapping[str, float], periods: int) -> str:
+    if math.isnan(measures.get("max_drawdown", 0.0)):  # there is always one, of numbers
+        return "the account's values are not finite"
     least = _LEAST_PERIODS.get(name, 0)
     if periods < least:
         return f"it needs {least} periods or more, and there are {periods}"
-    return _REASONS.get(name, "the account's values are not finite")
+    return _REASONS.get(name, "its numbers are not finite")
 
 
 def performance(values: Array | Sequence[float], periods_per_year: float) -> dict[str, float]:
@@ -231,7 +233,9 @@ def max_drawdown(values: Array) -> Array:
 
 
 def mean_return(returns: Array, periods_per_year: float) -> Array:
-    """The yearly mean of returns, not compounded."""
+    """The yearly mean of returns, not compounded; NaN without a period."""
+    if returns.shape[-1] < 1:
+        return np.full(returns.shape[:-1], np.nan)
     return np.asarray(returns.mean(axis=-1) * periods_per_year)
 
 

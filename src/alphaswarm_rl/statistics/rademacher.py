@@ -76,10 +76,8 @@ def rademacher_complexity(values: Array, draws: int = DRAWS, seed: int = 0) -> R
     Raises:
         StatisticsError: A value is not finite, or there is none.
     """
-    table = finite(values, "the values of strategies", dimensions=2)
+    table = _checked(values)
     periods, strategies = table.shape
-    if periods < 1 or strategies < 1:
-        raise StatisticsError("the values of strategies", "there are none", "Give one strategy and period or more.")
     largest = float(np.sqrt((table**2).sum(axis=0)).max())
     bound = largest * math.sqrt(2.0 * math.log(strategies)) / periods
     if strategies == 1:  # the mean over signs of one mean
@@ -121,11 +119,11 @@ def rademacher_anti_serum(
     Raises:
         StatisticsError: A value is not finite, is no return over its volatility, or is a correlation above `largest`.
     """
-    table = finite(values, "the values of strategies", dimensions=2)
+    table = _checked(values)
     share(significance, "significance")
     if kind == "sharpe":
         _refuse_other_units(table)
-    elif float(np.abs(table).max(initial=0.0)) > largest:
+    elif float(np.abs(table).max()) > largest:
         why = f"one is {float(np.abs(table).max()):.6g}, and {largest} was said to be the largest"
         raise StatisticsError("the information coefficients", why, "Give correlations, or their largest value.")
     complexity = rademacher_complexity(table, draws, seed)
@@ -144,6 +142,13 @@ def estimation_error(
         return 2.0 * largest * math.sqrt(math.log(2.0 / significance) / periods)
     unbounded = 3.0 * math.sqrt(2.0 * math.log(2.0 / significance) / periods)
     return unbounded + math.sqrt(2.0 * math.log(2.0 * strategies / significance) / periods)
+
+
+def _checked(values: Array) -> Array:
+    table = finite(values, "the values of strategies", dimensions=2)
+    if table.size == 0:
+        raise StatisticsError("the values of strategies", "there are none", "Give one strategy and period or more.")
+    return table
 
 
 def _refuse_other_units(table: Array) -> None:
