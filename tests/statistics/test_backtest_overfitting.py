@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from alphaswarm_rl.core.errors import StatisticsError
-from alphaswarm_rl.statistics import probability_of_backtest_overfitting
 from alphaswarm_rl.statistics import backtest_overfitting as module
+from alphaswarm_rl.statistics import probability_of_backtest_overfitting
 
 
 def waves(drift):

@@ -87,7 +87,8 @@ def stationary_bootstrap(
     at_once = max(1, _AT_ONCE // series.size)
     found = np.concatenate(
         [
-            measure(series.take(rows[first : first + at_once], axis=0))
+            # Copied: a view of its resamples would keep them all.
+            np.array(measure(series.take(rows[first : first + at_once], axis=0)))
             for rows in _resampled_rows(len(series), length, resamples, seed)
             for first in range(0, len(rows), at_once)
         ]
