@@ -30,48 +30,37 @@ from alphaswarm_rl.statistics import (
     value_at_risk,
 )
 from alphaswarm_rl.statistics import measures as module
+from tests.statistics import published
 
-#: The returns of empyrical's own tests, and what it gives for 252 periods a year.
-PUBLISHED_RETURNS = np.array([0.01, 0.10, -0.04, 0.02, 0.03, 0.02, 0.01, -0.10])
-PUBLISHED = {
-    "sharpe": 1.7238613962,
-    "sortino": 2.6055312517,
-    "volatility": 0.9136465400,
-    "max_drawdown": -0.1,
-    "annual_return": 2.3302927973,
-    "calmar": 23.302927973,
-    "value_at_risk": -0.079,
-    "conditional_value_at_risk": -0.1,
-    "downside_deviation": 0.6044832504,
-}
+PUBLISHED = {**published.MEASURES, **published.MORE_MEASURES}
 RETURNS = arrays(np.float64, st.integers(2, 60), elements=st.floats(-0.5, 0.5).map(lambda value: round(value, 6)))
 
 
 def test_the_numbers_are_empyricals():
-    found = return_measures(PUBLISHED_RETURNS, 252)
+    found = return_measures(published.RETURNS, 252)
     for name, value in PUBLISHED.items():
         assert found[name] == pytest.approx(value, rel=1e-9), name
 
 
 def test_a_worked_example():
     # Sorted: -0.10, -0.04, 0.01, 0.01, 0.02, 0.02, 0.03, 0.10; 5 % of 7 steps is 0.35 of the first.
-    assert float(value_at_risk(PUBLISHED_RETURNS)) == pytest.approx(-0.10 + 0.35 * 0.06)
-    assert float(value_at_risk(PUBLISHED_RETURNS, 1 / 7)) == pytest.approx(-0.04)
-    assert float(conditional_value_at_risk(PUBLISHED_RETURNS, 0.3)) == pytest.approx((-0.10 - 0.04 + 0.01) / 3)
-    assert float(tail_ratio(PUBLISHED_RETURNS)) == pytest.approx((0.03 + 0.65 * 0.07) / 0.079)
+    assert float(value_at_risk(published.RETURNS)) == pytest.approx(-0.10 + 0.35 * 0.06)
+    assert float(value_at_risk(published.RETURNS, 1 / 7)) == pytest.approx(-0.04)
+    assert float(conditional_value_at_risk(published.RETURNS, 0.3)) == pytest.approx((-0.10 - 0.04 + 0.01) / 3)
+    assert float(tail_ratio(published.RETURNS)) == pytest.approx((0.03 + 0.65 * 0.07) / 0.079)
     assert float(hit_rate(np.array([0.1, 0.0, -0.1, 0.2]))) == pytest.approx(2 / 3)
 
 
 def test_a_risk_free_rate_is_taken_off_each_period():
     rate = np.linspace(0.0, 0.01, 8)
     for risk_free in (0.002, rate):
-        excess = PUBLISHED_RETURNS - risk_free
-        found = return_measures(PUBLISHED_RETURNS, 252, risk_free=risk_free)
+        excess = published.RETURNS - risk_free
+        found = return_measures(published.RETURNS, 252, risk_free=risk_free)
         assert found["sharpe"] == pytest.approx(math.sqrt(252) * excess.mean() / excess.std(ddof=1))
         downside = math.sqrt((np.minimum(excess, 0) ** 2).mean())
         assert found["sortino"] == pytest.approx(math.sqrt(252) * excess.mean() / downside)
-        assert float(sharpe(PUBLISHED_RETURNS, 252, risk_free)) == found["sharpe"]
-        assert float(sortino(PUBLISHED_RETURNS, 252, risk_free)) == found["sortino"]
+        assert float(sharpe(published.RETURNS, 252, risk_free)) == found["sharpe"]
+        assert float(sortino(published.RETURNS, 252, risk_free)) == found["sortino"]
     # Neither volatility nor what happened to the account asks for it.
     assert found["volatility"] == pytest.approx(PUBLISHED["volatility"], rel=1e-9)
 
@@ -120,7 +109,7 @@ def test_what_measures_always_are(returns, scale):
 
 @pytest.mark.parametrize("name", sorted(MEASURES))
 def test_many_at_once_are_each_alone(name):
-    rows = np.array([PUBLISHED_RETURNS, [0.01] * 8, [0.02, -0.01] * 4, [0.0] * 8])
+    rows = np.array([published.RETURNS, [0.01] * 8, [0.02, -0.01] * 4, [0.0] * 8])
     found = MEASURES[name](rows, 252)
     alone = [float(MEASURES[name](row, 252)) for row in rows]
     assert found.shape == (4,)
@@ -157,27 +146,27 @@ def test_what_does_not_exist_is_nan_and_has_a_reason(returns, reasons):
 
 
 def test_a_benchmark_that_stands_still_explains_nothing():
-    found = return_measures(PUBLISHED_RETURNS, 252, benchmark=np.full(8, 0.01))
+    found = return_measures(published.RETURNS, 252, benchmark=np.full(8, 0.01))
     assert math.isnan(found["alpha"])
     assert undefined_reasons([found], [8])["beta"] == "the benchmark's returns do not vary"
 
 
 def test_a_benchmark_of_other_periods_is_refused():
-    for benchmark in (PUBLISHED_RETURNS[1:], PUBLISHED_RETURNS[:, np.newaxis]):
+    for benchmark in (published.RETURNS[1:], published.RETURNS[:, np.newaxis]):
         with pytest.raises(StatisticsError, match="the benchmark: it has the shape"):
-            return_measures(PUBLISHED_RETURNS, 252, benchmark=benchmark)
+            return_measures(published.RETURNS, 252, benchmark=benchmark)
 
 
 def test_moving_windows(monkeypatch):
     monkeypatch.setattr(module, "_AT_ONCE", 7)  # several chunks
-    found = rolling(PUBLISHED_RETURNS, 3, MEASURES["sharpe"], 252)
+    found = rolling(published.RETURNS, 3, MEASURES["sharpe"], 252)
     assert np.isnan(found[:2]).all()
     for place in range(2, 8):
-        assert found[place] == float(sharpe(PUBLISHED_RETURNS[place - 2 : place + 1], 252))
-    assert np.isnan(rolling(PUBLISHED_RETURNS, 9, MEASURES["sharpe"], 252)).all()
-    assert rolling(PUBLISHED_RETURNS, 8, MEASURES["max_drawdown"], 252)[-1] == pytest.approx(-0.1)
+        assert found[place] == float(sharpe(published.RETURNS[place - 2 : place + 1], 252))
+    assert np.isnan(rolling(published.RETURNS, 9, MEASURES["sharpe"], 252)).all()
+    assert rolling(published.RETURNS, 8, MEASURES["max_drawdown"], 252)[-1] == pytest.approx(-0.1)
     with pytest.raises(StatisticsError, match="a window of 0 periods"):
-        rolling(PUBLISHED_RETURNS, 0, MEASURES["sharpe"], 252)
+        rolling(published.RETURNS, 0, MEASURES["sharpe"], 252)
 
 
 def test_every_measure_has_a_bootstrap_interval():
