@@ -215,6 +215,7 @@ def test_dates_by_hand():
             "validation .* has no period",
         ),
         (DATES, Window(None, "2020-01-03"), Window("2020-01-09"), {"purge": -1}, "purge -1"),
+        (np.repeat(DATES, 2), Window(None, "2020-01-03"), Window("2020-01-09"), {}, "not ascending"),
         (DATES[::-1], Window(None, "2020-01-03"), Window("2020-01-09"), {}, "not ascending"),
         (np.arange(20), Window(None, "2020-01-03"), Window("2020-01-09"), {}, "datetime64"),
         (np.append(DATES, np.datetime64("NaT")), Window(None, "2020-01-03"), Window("2020-01-09"), {}, "not ascending"),
