@@ -46,7 +46,7 @@ def test_the_numbers_are_the_published_ones():
     assert probability_of_backtest_overfitting(waves(0.0), blocks=6).probability == pytest.approx(0.85)
 
 
-@pytest.mark.parametrize(("periods", "blocks"), [(240, 8), (245, 10), (16, 8), (40, 2)])
+@pytest.mark.parametrize(("periods", "blocks"), [(240, 8), (245, 10), (16, 8), (40, 2), (4, 2)])
 def test_it_is_the_definition_choice_by_choice(periods, blocks, monkeypatch):
     monkeypatch.setattr(module, "_AT_ONCE", 100)  # several chunks, whose order matters
     returns = noise(0, periods)

@@ -143,6 +143,7 @@ def test_what_cannot_be_said_is_nan():
     assert math.isnan(statistics.deflated_sharpe(still, 0.1, 10))
     assert math.isnan(statistics.minimum_track_record(still))
     assert math.isnan(statistics.probabilistic_sharpe(SharpeEstimate.of(np.array([0.01]))))
+    assert statistics.probabilistic_sharpe(SharpeEstimate(0.1, 2)) == pytest.approx(0.54, abs=0.01)
     # No series has these moments: its error would be the root of something below 0.
     assert math.isnan(statistics.probabilistic_sharpe(SharpeEstimate(1.0, 100, 3.0, 1.0)))
 

@@ -204,6 +204,7 @@ def test_dates_by_hand():
     ("dates", "train", "test", "options", "words"),
     [
         (DATES, Window(None, "2020-01-12"), Window("2020-01-10"), {}, "train .* does not end before test"),
+        (DATES, Window(None, "2020-01-11"), Window("2020-01-10"), {}, "train .* does not end before test"),
         (DATES, Window("2020-01-10"), Window(None, "2020-01-05"), {}, "train .* does not end before test"),
         (DATES, Window(None, "2020-01-03"), Window("2020-01-03"), {"purge": 2}, "train .* has no period"),
         (DATES, Window(None, "2020-01-03"), Window("2021-01-01"), {}, "test .* has no period"),
