@@ -33,6 +33,11 @@ def test_few_periods_are_enumerated(table, exact):
     assert found.error == 0.0
 
 
+def test_massarts_bound():
+    # Four periods, the longer column has the length 4.
+    assert rademacher_complexity(np.array([[2, 1]] * 4)).bound == pytest.approx(4 * math.sqrt(2 * math.log(2)) / 4)
+
+
 def test_many_periods_are_drawn():
     found = rademacher_complexity(waves(), draws=20_000)
     assert found.value == pytest.approx(PUBLISHED_COMPLEXITY, abs=4 * math.sqrt(2) * found.error)
@@ -63,7 +68,7 @@ def test_a_bound_is_the_estimate_less_both_errors():
     assert found.data_snooping == 2 * found.complexity.value
     assert found.estimation_error == estimation_error(250, 12, significance=0.1)
     assert found.bounds == pytest.approx(found.estimates - found.data_snooping - found.estimation_error)
-    signals = rademacher_anti_serum(table / 2, kind="information_coefficient", draws=500)
+    signals = rademacher_anti_serum(np.sign(table), kind="information_coefficient", draws=500)
     assert signals.estimation_error == estimation_error(250, 12, kind="information_coefficient")
 
 
