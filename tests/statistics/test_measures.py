@@ -51,6 +51,13 @@ def test_a_worked_example():
     assert float(hit_rate(np.array([0.1, 0.0, -0.1, 0.2]))) == pytest.approx(2 / 3)
 
 
+def test_the_worst_returns_are_a_share_and_at_least_one():
+    falling = -np.arange(21.0) / 100
+    assert float(conditional_value_at_risk(falling[:20])) == pytest.approx(-0.19)
+    assert float(conditional_value_at_risk(falling)) == pytest.approx(-0.195)
+    assert float(conditional_value_at_risk(falling[1:2])) == pytest.approx(-0.01)
+
+
 def test_a_risk_free_rate_is_taken_off_each_period():
     rate = np.linspace(0.0, 0.01, 8)
     for risk_free in (0.002, rate):
@@ -75,6 +82,7 @@ def test_the_market_model_is_the_line_of_least_squares():
     assert found.alpha == pytest.approx(intercept * 252)
     assert market_model(benchmark, benchmark, 252).beta == pytest.approx(1.0)
     assert market_model(benchmark, benchmark, 252).alpha == pytest.approx(0.0, abs=1e-15)
+    assert market_model(np.array([0.0, 0.2]), np.array([0.1, 0.2]), 1).beta == pytest.approx(2.0)
     both = return_measures(returns, 252, risk_free=0.0001, benchmark=benchmark)
     assert (both["alpha"], both["beta"]) == (found.alpha, found.beta)
 
@@ -90,6 +98,7 @@ def test_a_certainty_equivalent_does_not_overflow():
     assert float(certainty_equivalent(np.array([5000.0, -5000.0]), 1.0)) == pytest.approx(-5000 + math.log(2))
     assert certainty_equivalent(np.array([[1.0, 3.0], [2.0, 2.0]]), 0.0).tolist() == [2.0, 2.0]
     assert math.isnan(certainty_equivalent(np.array([]), 1.0))
+    assert float(certainty_equivalent(np.array([0.3]), 1.0)) == pytest.approx(0.3)
 
 
 @given(RETURNS, st.floats(0.01, 5.0))
