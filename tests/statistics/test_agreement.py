@@ -20,7 +20,7 @@ from alphaswarm_rl.statistics import (
     benjamini_hochberg,
     holm_bonferroni,
     market_model,
-    probabilistic_sharpe,
+    probabilistic_sharpe_ratio,
     probability_of_backtest_overfitting,
     return_measures,
     rolling,
@@ -95,7 +95,7 @@ def test_measures_are_quantstats(seed):
 def test_the_probabilistic_sharpe_ratio_is_nearly_quantstats(seed):
     # Its moments are unbiased ones.
     series = pd.Series(returns(seed), DAYS)
-    found = probabilistic_sharpe(SharpeEstimate.of(series.to_numpy()))
+    found = probabilistic_sharpe_ratio(SharpeEstimate.of(series.to_numpy()))
     assert found == pytest.approx(quantstats.probabilistic_sharpe_ratio(series), abs=5e-3)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from alphaswarm_rl.statistics import (
     SharpeEstimate,
-    deflated_sharpe,
+    deflated_sharpe_ratio,
     effective_trials,
-    probabilistic_sharpe,
+    probabilistic_sharpe_ratio,
     probability_of_backtest_overfitting,
     rademacher_anti_serum,
     sharpe_variance,
@@ -51,7 +51,7 @@ def best_of(returns):
 
 def deflated(returns):
     _, best = best_of(returns)
-    return deflated_sharpe(best, sharpe_variance(returns), effective_trials(returns))
+    return deflated_sharpe_ratio(best, sharpe_variance(returns), effective_trials(returns))
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "clusters"])
@@ -60,7 +60,7 @@ def test_the_best_of_noise_looks_good_and_is_called_nothing(kind):
     for seed in range(STUDIES):
         returns = study(kind, seed)
         _, best = best_of(returns)
-        looks_good += probabilistic_sharpe(best) > 0.95 and best.sharpe * math.sqrt(YEAR) > 0.9
+        looks_good += probabilistic_sharpe_ratio(best) > 0.95 and best.sharpe * math.sqrt(YEAR) > 0.9
         says_edge += deflated(returns) > 0.95
     assert looks_good >= 0.95 * STUDIES
     assert says_edge <= 0.05 * STUDIES

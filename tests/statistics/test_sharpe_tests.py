@@ -38,7 +38,7 @@ def daily(sharpe, periods, skew=0.0, kurtosis=3.0):
 def test_the_deflated_sharpe_ratio_is_that_of_the_paper(skew, kurtosis, trials, threshold, printed):
     # An annual Sharpe ratio of 2.5 over five years, the trials' having a variance of one half.
     variance = 0.5 / DAYS
-    assert statistics.deflated_sharpe(daily(2.5, 1250, skew, kurtosis), variance, trials) == pytest.approx(
+    assert statistics.deflated_sharpe_ratio(daily(2.5, 1250, skew, kurtosis), variance, trials) == pytest.approx(
         printed, abs=1e-8
     )
     if threshold is not None:
@@ -46,10 +46,10 @@ def test_the_deflated_sharpe_ratio_is_that_of_the_paper(skew, kurtosis, trials, 
 
 
 def test_the_probabilistic_sharpe_ratio_is_that_of_the_paper():
-    assert statistics.probabilistic_sharpe(SharpeEstimate(0.458, 24, -2.448, 10.164)) == pytest.approx(
+    assert statistics.probabilistic_sharpe_ratio(SharpeEstimate(0.458, 24, -2.448, 10.164)) == pytest.approx(
         0.91336108, abs=1e-8
     )
-    assert statistics.probabilistic_sharpe(SharpeEstimate(0.458, 24)) == pytest.approx(0.98167492, abs=1e-8)
+    assert statistics.probabilistic_sharpe_ratio(SharpeEstimate(0.458, 24)) == pytest.approx(0.98167492, abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_the_moments_of_returns_are_those_of_a_population():
 
 def test_one_trial_is_not_deflated():
     estimate = daily(1.0, 500, -1.0, 6.0)
-    assert statistics.deflated_sharpe(estimate, math.nan, 1) == statistics.probabilistic_sharpe(estimate)
+    assert statistics.deflated_sharpe_ratio(estimate, math.nan, 1) == statistics.probabilistic_sharpe_ratio(estimate)
     assert statistics.expected_maximum_sharpe(1.0, 1.01) == 0.0
 
 
 @given(ESTIMATES)
 def test_half_lies_above_the_estimate_itself(estimate):
-    assert statistics.probabilistic_sharpe(estimate, estimate.sharpe) == pytest.approx(0.5)
+    assert statistics.probabilistic_sharpe_ratio(estimate, estimate.sharpe) == pytest.approx(0.5)
 
 
 @given(ESTIMATES, st.floats(0.01, 0.5), st.floats(0.55, 0.999))
@@ -106,9 +106,9 @@ def test_a_minimum_track_record_is_just_as_sure(estimate, ahead, confidence):
 
 @given(ESTIMATES, st.floats(1e-6, 0.1), st.floats(1, 1e5), st.floats(1.01, 10))
 def test_more_trials_and_more_different_ones_deflate_more(estimate, variance, trials, factor):
-    found = statistics.deflated_sharpe(estimate, variance, trials)
-    assert statistics.deflated_sharpe(estimate, variance, trials * factor) <= found
-    assert statistics.deflated_sharpe(estimate, variance * factor, trials) <= found
+    found = statistics.deflated_sharpe_ratio(estimate, variance, trials)
+    assert statistics.deflated_sharpe_ratio(estimate, variance, trials * factor) <= found
+    assert statistics.deflated_sharpe_ratio(estimate, variance * factor, trials) <= found
 
 
 def test_the_effective_number_of_trials():
@@ -139,13 +139,13 @@ def test_the_variance_of_trials():
 def test_what_cannot_be_said_is_nan():
     still = SharpeEstimate.of(np.full(50, 0.01))
     assert math.isnan(still.sharpe)
-    assert math.isnan(statistics.probabilistic_sharpe(still))
-    assert math.isnan(statistics.deflated_sharpe(still, 0.1, 10))
+    assert math.isnan(statistics.probabilistic_sharpe_ratio(still))
+    assert math.isnan(statistics.deflated_sharpe_ratio(still, 0.1, 10))
     assert math.isnan(statistics.minimum_track_record(still))
-    assert math.isnan(statistics.probabilistic_sharpe(SharpeEstimate.of(np.array([0.01]))))
-    assert statistics.probabilistic_sharpe(SharpeEstimate(0.1, 2)) == pytest.approx(0.54, abs=0.01)
+    assert math.isnan(statistics.probabilistic_sharpe_ratio(SharpeEstimate.of(np.array([0.01]))))
+    assert statistics.probabilistic_sharpe_ratio(SharpeEstimate(0.1, 2)) == pytest.approx(0.54, abs=0.01)
     # No series has these moments: its error would be the root of something below 0.
-    assert math.isnan(statistics.probabilistic_sharpe(SharpeEstimate(1.0, 100, 3.0, 1.0)))
+    assert math.isnan(statistics.probabilistic_sharpe_ratio(SharpeEstimate(1.0, 100, 3.0, 1.0)))
 
 
 def test_a_track_record_below_the_threshold_is_never_long_enough():

@@ -56,12 +56,12 @@ if TYPE_CHECKING:
     )
     from alphaswarm_rl.statistics.sharpe_tests import (
         SharpeEstimate,
-        deflated_sharpe,
+        deflated_sharpe_ratio,
         effective_trials,
         expected_maximum_sharpe,
         minimum_backtest_length,
         minimum_track_record,
-        probabilistic_sharpe,
+        probabilistic_sharpe_ratio,
         sharpe_variance,
     )
     from alphaswarm_rl.statistics.splits import (
@@ -114,12 +114,12 @@ _NAMES = {
     "rademacher": ("AntiSerum", "RademacherComplexity", "rademacher_anti_serum", "rademacher_complexity"),
     "sharpe_tests": (
         "SharpeEstimate",
-        "deflated_sharpe",
+        "deflated_sharpe_ratio",
         "effective_trials",
         "expected_maximum_sharpe",
         "minimum_backtest_length",
         "minimum_track_record",
-        "probabilistic_sharpe",
+        "probabilistic_sharpe_ratio",
         "sharpe_variance",
     ),
     "splits": (
@@ -156,7 +156,7 @@ __all__ = [
     "conditional_value_at_risk",
     "cost_share",
     "curve_of",
-    "deflated_sharpe",
+    "deflated_sharpe_ratio",
     "downside_deviation",
     "drawdowns",
     "effective_trials",
@@ -169,7 +169,7 @@ __all__ = [
     "minimum_backtest_length",
     "minimum_track_record",
     "optimal_block_length",
-    "probabilistic_sharpe",
+    "probabilistic_sharpe_ratio",
     "probability_of_backtest_overfitting",
     "rademacher_anti_serum",
     "rademacher_complexity",

@@ -68,7 +68,7 @@ class SharpeEstimate:
         return spread if spread > 0 else math.nan
 
 
-def probabilistic_sharpe(estimate: SharpeEstimate, threshold: float = 0.0) -> float:
+def probabilistic_sharpe_ratio(estimate: SharpeEstimate, threshold: float = 0.0) -> float:
     """The probability that the true Sharpe ratio is above a threshold per period; NaN without an error."""
     return _normal((estimate.sharpe - threshold) / estimate.error)
 
@@ -95,7 +95,7 @@ def expected_maximum_sharpe(variance: float, trials: float) -> float:
     return math.sqrt(variance) * max(expected, 0.0)
 
 
-def deflated_sharpe(estimate: SharpeEstimate, variance: float, trials: float) -> float:
+def deflated_sharpe_ratio(estimate: SharpeEstimate, variance: float, trials: float) -> float:
     """The probability that the best of many trials has a Sharpe ratio above what luck alone would have brought.
 
     Args:
@@ -103,7 +103,7 @@ def deflated_sharpe(estimate: SharpeEstimate, variance: float, trials: float) ->
         variance: The variance of the trials' Sharpe ratios per period, with n - 1.
         trials: How many trials there were, shown or not.
     """
-    return probabilistic_sharpe(estimate, expected_maximum_sharpe(variance, trials))
+    return probabilistic_sharpe_ratio(estimate, expected_maximum_sharpe(variance, trials))
 
 
 def minimum_track_record(estimate: SharpeEstimate, threshold: float = 0.0, confidence: float = 0.95) -> float:
