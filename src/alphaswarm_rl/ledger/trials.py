@@ -1,8 +1,8 @@
 """Trials: how many configurations were tried, which is what the best of them is judged by.
 
 A trial is a configuration that was trained; its seed and its dates are no part of it. So folds and seeds are no further
-trials, and resumed runs, replays and evaluations are none. Baselines are none either: they learn nothing. How a training
-ended does not matter: whoever saw it fail has learnt from that.
+trials, and resumed runs, replays and evaluations are none. Baselines are none either: they learn nothing. How a
+training ended does not matter: whoever saw it fail has learnt from that.
 """
 
 from __future__ import annotations
