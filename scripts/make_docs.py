@@ -364,20 +364,24 @@ def python_page() -> str:
 
 def _public(name: str, thing: Any) -> list[str]:
     if isinstance(thing, ModuleType):
-        home = thing.__name__
-        functions = [
-            function
-            for key, function in vars(thing).items()
-            if isinstance(function, FunctionType) and not key.startswith("_") and function.__module__ == home
+        # A package says what it exports; what a module exports are the functions that it defines.
+        exported = [
+            key for key in getattr(thing, "__all__", ()) if isinstance(getattr(thing, key), FunctionType | type)
         ]
+        defined = [
+            key
+            for key, function in vars(thing).items()
+            if isinstance(function, FunctionType) and not key.startswith("_") and function.__module__ == thing.__name__
+        ]
+        parts = [_public(f"{name}.{key}", getattr(thing, key)) for key in exported or defined]
         return [
             f"## {name}",
-            f"The module `{home}`.",
+            f"The module `{thing.__name__}`.",
             _doc(thing),
-            *(block for function in functions for block in _function(f"{name}.{function.__name__}", function)),
+            *(block for part in parts for block in part),
         ]
     if isinstance(thing, FunctionType):
-        return _function(name, thing, level="##")
+        return _function(name, thing, level="###" if "." in name else "##")
     return _class(name, thing)
 
 

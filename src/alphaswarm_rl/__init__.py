@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from alphaswarm_rl import statistics
     from alphaswarm_rl.agents.sb3.vec_env import as_sb3
     from alphaswarm_rl.core import catalogue as components
     from alphaswarm_rl.core.component import ComponentConfig, RLComponent
@@ -64,6 +65,7 @@ __all__ = [
     "load_specs_from_dir",
     "make_env",
     "span",
+    "statistics",
 ]
 
 
@@ -74,6 +76,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name == "components":
         return import_module("alphaswarm_rl.core.catalogue")
+    if name == "statistics":
+        return import_module("alphaswarm_rl.statistics")
     if name in _HOMES:
         # Whoever uses a name of ours may use our environments by Gymnasium's; telling it costs its import.
         import_module("alphaswarm_rl.envs.making").register()

@@ -243,6 +243,7 @@ COMMANDS = [
     ("runs", "gc", "--dry-run"),
     ("specs", "list"),
     ("specs", "versions", "tiny-ppo"),
+    ("specs", "trials", "tiny-ppo"),
     ("spec", "show", "RUN"),
     ("spec", "diff", "RUN", "cartpole_random"),
     ("halt", "--status"),

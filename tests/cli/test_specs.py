@@ -14,6 +14,11 @@ def test_specs_in_the_ledger(rl, trained):
     assert version["id"] == trained["version_id"]
     assert "tiny-ppo" in rl("specs", "versions", "tiny-pp").err
     assert rl("specs", "versions", "tiny-pp").code == 2
+    count = rl("specs", "trials", "tiny-ppo", "--json").json
+    assert (count["family"], count["runs"], count["specs"], count["trials"]) == ("tiny-ppo", 1, 1, 1)
+    assert "trials" in rl("specs", "trials", "tiny-ppo").out
+    assert "tiny-ppo" in rl("specs", "trials", "tiny-pp").err
+    assert rl("specs", "trials", "tiny-pp").code == 2
 
 
 def test_hash(rl, random_spec):

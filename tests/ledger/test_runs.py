@@ -218,7 +218,7 @@ def test_a_moment_without_a_zone_is_refused(ledger: Ledger) -> None:
 
 
 def test_a_family_counts_its_training_runs_and_how_many_differ(ledger: Ledger) -> None:
-    assert ledger.count_family("cartpole") == FamilyCount("cartpole", 0, 0)
+    assert ledger.count_family("cartpole") == FamilyCount("cartpole", 0, 0, 0)
     first = new_run(ledger)
     new_run(ledger)
     new_run(ledger, exec_hash="e" * 64)
@@ -226,4 +226,4 @@ def test_a_family_counts_its_training_runs_and_how_many_differ(ledger: Ledger) -
     new_run(ledger, family="another")
     ledger.finish_run(first.id, "failed")
     ledger.mark_removed(first.id)
-    assert ledger.count_family("cartpole") == FamilyCount("cartpole", runs=3, specs=2)
+    assert ledger.count_family("cartpole") == FamilyCount("cartpole", runs=3, specs=2, trials=1)

@@ -127,6 +127,7 @@ LOOKS = [
     ("spec.hash", {"spec_or_run": "latest"}),
     ("spec.show", {"spec_or_run": "latest"}),
     ("specs.list", {}),
+    ("specs.trials", {"slug": "tiny-ppo"}),
     ("specs.versions", {"slug": "tiny-ppo"}),
     ("sql", {"statement": "SELECT count(*) AS n FROM rl_trajectories"}),
     ("store.status", {}),

@@ -16,16 +16,7 @@ from alphaswarm_rl.statistics.performance import (
     returns_of,
     undefined_reasons,
 )
-
-#: The returns of empyrical's own tests, and what it gives for 252 periods a year.
-PUBLISHED_RETURNS = [0.01, 0.10, -0.04, 0.02, 0.03, 0.02, 0.01, -0.10]
-PUBLISHED = {
-    "sharpe": 1.7238613962,
-    "sortino": 2.6055312517,
-    "volatility": 0.9136465400,
-    "max_drawdown": -0.1,
-    "annual_return": 2.3302927973,
-}
+from tests.statistics import published
 
 
 def curve(returns, start=100.0):
@@ -34,11 +25,11 @@ def curve(returns, start=100.0):
 
 @pytest.mark.parametrize("start", [1.0, 100.0, 1e6])
 def test_the_numbers_are_empyricals(start):
-    found = performance(curve(PUBLISHED_RETURNS, start), 252)
-    for name, value in PUBLISHED.items():
+    found = performance(curve(published.RETURNS, start), 252)
+    for name, value in published.MEASURES.items():
         assert found[name] == pytest.approx(value, rel=1e-9), name
-    assert found["total_return"] == pytest.approx(np.prod(1 + np.array(PUBLISHED_RETURNS)) - 1)
-    assert found["final_value"] == pytest.approx(start * np.prod(1 + np.array(PUBLISHED_RETURNS)))
+    assert found["total_return"] == pytest.approx(np.prod(1 + published.RETURNS) - 1)
+    assert found["final_value"] == pytest.approx(start * np.prod(1 + published.RETURNS))
 
 
 def test_two_returns_by_hand():
@@ -112,12 +103,13 @@ def test_a_mean_over_episodes_is_undefined_where_one_of_them_is():
 
 def test_values_that_are_not_finite_are_said():
     found = performance([100.0, math.nan, 90.0], 252)
-    assert undefined_reasons([found], [2])["max_drawdown"] == "the account's values are not finite"
+    reasons = undefined_reasons([found], [2])
+    assert reasons["max_drawdown"] == reasons["sharpe"] == "the account's values are not finite"
 
 
 @pytest.mark.parametrize("name", sorted(RETURN_MEASURES))
 def test_many_returns_at_once_are_measured_as_each_alone(name):
-    rows = np.array([PUBLISHED_RETURNS, [0.01] * 8, [0.02, -0.01] * 4])
+    rows = np.array([published.RETURNS, [0.01] * 8, [0.02, -0.01] * 4])
     found = RETURN_MEASURES[name](rows, 252)
     assert found.shape == (3,)
     for row, value in zip(rows, found, strict=True):

@@ -184,7 +184,7 @@ def test_a_refused_request_ends_the_study_and_is_made_up_for(settings, ledger):
 def test_the_summary_counts_the_family_and_warns_of_the_best(settings):
     RLRuntime(base(), settings).train()
     report = tune(document(trials=2, pruning=False), settings)
-    assert (report.family.family, report.family.runs, report.family.specs) == ("tuned", 3, 3)
+    assert (report.family.family, report.family.runs, report.family.specs, report.family.trials) == ("tuned", 3, 3, 3)
     text = " ".join(report.summary)
     assert "3 training runs of 3 different specs" in text
     assert "the best of 2 is biased upwards" in text

@@ -139,6 +139,24 @@ def versions(session: Session, slug: str) -> None:
     session.answer(result, table)
 
 
+@verb("specs.trials", group=specs)
+@click.argument("slug")
+def trials(session: Session, slug: str) -> None:
+    """Count the configurations of one spec that were trained.
+
+    A trial is a configuration whatever its seed and dates. Folds, seeds, replays, resumed runs and baselines are no
+    further ones; removed runs count. The best of many trials is judged by their number: docs/overfitting.md.
+
+    Args:
+        session: This call.
+        slug: The spec's slug.
+    """
+    from alphaswarm_rl.operations.stored_specs import CountTrials, count_trials
+
+    result = count_trials(session.settings, CountTrials(slug))
+    session.answer(result, pairs(vars(result.count)))
+
+
 def _lines(checked: CheckedSpec) -> list[str]:
     if checked.error is None:
         notices = [f"        notice: {notice}" for notice in checked.notices or ()]

@@ -138,6 +138,10 @@ class TrackingError(AlphaSwarmError):
     """A tracker that cannot be used as the settings ask for it."""
 
 
+class StatisticsError(AlphaSwarmError):
+    """Numbers that nothing can be said about: too few, not finite, of shapes that do not fit."""
+
+
 class DiskError(AlphaSwarmError):
     """A disk that is full, fails, or may not be written to."""
 

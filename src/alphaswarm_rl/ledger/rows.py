@@ -247,8 +247,10 @@ class FamilyCount:
         family: The slug.
         runs: Its training runs, however they ended; those whose files were removed too.
         specs: How many different things they computed: an `exec_hash` counts once.
+        trials: How many configurations they tried, whatever their seeds and dates; see `ledger.trials`.
     """
 
     family: str
     runs: int
     specs: int
+    trials: int

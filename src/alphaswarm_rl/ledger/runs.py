@@ -18,6 +18,7 @@ from alphaswarm_rl.ledger.rows import FamilyCount, RunRow
 from alphaswarm_rl.ledger.specs import find_version, spec_ids
 from alphaswarm_rl.ledger.statements import checked, database_now, nearest_id, new_id
 from alphaswarm_rl.ledger.tables import runs, specs, versions
+from alphaswarm_rl.ledger.trials import count_trials
 
 RESUMABLE = ("interrupted", "halted", "failed")
 ENDED = ("completed", *RESUMABLE)
@@ -143,13 +144,16 @@ class RunTables(ClaimedDatabase):
             return {row.id: row.recording for row in found}
 
     def count_family(self, family: str) -> FamilyCount:
-        """How many training runs a family has, removed ones included, and of how many different specs."""
-        statement = select(func.count(), func.count(runs.c.exec_hash.distinct())).where(
-            runs.c.family == family, runs.c.target == "train"
+        """How many training runs a family has, removed ones included, of how many specs, and how many trials."""
+        trained = and_(runs.c.family == family, runs.c.target == "train")
+        statement = select(func.count(), func.count(runs.c.exec_hash.distinct())).where(trained)
+        stored = select(versions.c.spec_hash, versions.c.payload).where(
+            versions.c.id.in_(select(runs.c.version_id).where(trained))
         )
         with read(self.engine) as connection:
             total, different = connection.execute(statement).one()
-        return FamilyCount(family, total, different)
+            tried = [(row.spec_hash, row.payload) for row in connection.execute(stored)]
+        return FamilyCount(family, total, different, count_trials(tried))
 
     def children(self, run_id: str) -> list[RunRow]:
         """The runs whose parent is this one, the oldest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alphaswarm_rl.ledger import Ledger, SpecRow, VersionRow
+from alphaswarm_rl.ledger import FamilyCount, Ledger, SpecRow, VersionRow
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.operation import NO_ARGUMENTS, NoArguments, operation
 from alphaswarm_rl.settings import Settings
@@ -26,6 +26,18 @@ class VersionList(Data, only="versions"):
     versions: tuple[VersionRow, ...]
 
 
+class CountTrials(Data):
+    """The spec whose trials are counted, by its slug."""
+
+    slug: str
+
+
+class TrialCount(Data, only="count"):
+    """How often a spec was trained, and how many configurations of it were tried."""
+
+    count: FamilyCount
+
+
 @operation("specs.list")
 def list_specs(settings: Settings, request: NoArguments = NO_ARGUMENTS) -> SpecList:
     """The specs in the ledger."""
@@ -38,3 +50,11 @@ def list_versions(settings: Settings, request: ListVersions) -> VersionList:
     """The versions of one spec; an unknown slug is a LedgerError."""
     with Ledger.open(settings) as ledger:
         return VersionList(tuple(ledger.versions(request.slug)))
+
+
+@operation("specs.trials")
+def count_trials(settings: Settings, request: CountTrials) -> TrialCount:
+    """How many trials there are of one spec; an unknown slug is a LedgerError."""
+    with Ledger.open(settings) as ledger:
+        ledger.versions(request.slug)
+        return TrialCount(ledger.count_family(request.slug))

@@ -53,6 +53,17 @@ NOT_EXECUTED = (
     "training.log_interval",
 )
 
+#: What a trial is the same without: its seed and its dates.
+NOT_TRIED = (
+    "training.seed",
+    "training.start",
+    "training.end",
+    "training.validation_start",
+    "training.validation_end",
+    "evaluation.start",
+    "evaluation.end",
+)
+
 _LONGEST_SLUG = 80
 
 
@@ -198,18 +209,23 @@ class RLExperimentSpec(FrozenModel):
     @cached_property
     def exec_hash(self) -> str:
         """SHA-256 of what is computed: without names and notes, with the versions of the components used."""
-        executed = self.canonical()
-        for path in NOT_EXECUTED:
-            *parents, last = path.split(".")
-            holder = executed
-            for parent in parents:
-                holder = holder[parent]
-            del holder[last]
+        executed = _without(self.canonical(), NOT_EXECUTED)
         kept_apart = {f"{ref.kind}:{ref.name}" for ref in walk_refs(self.trajectory_store)}
         versions = {name: version for name, version in self.component_versions.items() if name not in kept_apart}
         return sha256_text(
             "alphaswarm-rl/exec/1\n" + canonical_json({"spec": executed, "component_versions": versions})
         )
+
+    @cached_property
+    def trial_hash(self) -> str:
+        """SHA-256 of the configuration that is tried: what is computed, whatever the seed, the dates and the code.
+
+        Of initial weights it counts whether there are any: the run that trained them is a trial of its own.
+        """
+        tried = _without(self.canonical(), (*NOT_EXECUTED, *NOT_TRIED))
+        training = tried["training"]
+        training["init_from"] = training.get("init_from") is not None
+        return sha256_text("alphaswarm-rl/trial/1\n" + canonical_json(tried))
 
     @property
     def component_versions(self) -> dict[str, int]:
@@ -226,6 +242,17 @@ class RLExperimentSpec(FrozenModel):
     def seed(self) -> int:
         """The seed of a run that is given none."""
         return self.training.seed or 0
+
+
+def _without(canonical: JsonObject, paths: tuple[str, ...]) -> JsonObject:
+    """A canonical form after the fields at these paths were taken out of it."""
+    for path in paths:
+        *parents, last = path.split(".")
+        holder = canonical
+        for parent in parents:
+            holder = holder[parent]
+        del holder[last]
+    return canonical
 
 
 def _version(ref: ComponentRef) -> int:

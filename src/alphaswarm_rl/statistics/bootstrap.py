@@ -84,8 +84,15 @@ def stationary_bootstrap(
     if not length >= 1.0:
         raise ValueError(f"block length {length}: a block has one period or more")
     estimate = float(measure(series[np.newaxis])[0])
-    resampled = (series.take(rows, axis=0) for rows in _resampled_rows(len(series), length, resamples, seed))
-    found = np.concatenate([measure(rows) for rows in resampled])
+    at_once = max(1, _AT_ONCE // series.size)
+    found = np.concatenate(
+        [
+            # Copied: a view of its resamples would keep them all.
+            np.array(measure(series.take(rows[first : first + at_once], axis=0)))
+            for rows in _resampled_rows(len(series), length, resamples, seed)
+            for first in range(0, len(rows), at_once)
+        ]
+    )
     tail = (1.0 - confidence) / 2.0
     return Interval(
         estimate=estimate,
@@ -154,8 +161,8 @@ def resampled_rows(periods: int, block_length: float, resamples: int, rng: np.ra
 def _resampled_rows(periods: int, block_length: float, resamples: int, seed: int) -> Iterator[Array]:
     rng = generator(seed, "stationary_bootstrap")
     at_once = max(1, _AT_ONCE // periods)
-    for done in range(0, resamples, at_once):
-        yield resampled_rows(periods, block_length, min(at_once, resamples - done), rng)
+    sizes = [min(at_once, resamples - done) for done in range(0, resamples, at_once)]
+    return (resampled_rows(periods, block_length, size, rng) for size in sizes)
 
 
 def _quantile(found: Array, share: float, *, undefined: float) -> float:

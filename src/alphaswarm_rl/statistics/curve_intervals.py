@@ -13,14 +13,16 @@ import numpy as np
 
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.statistics.bootstrap import Interval, stationary_bootstrap
-from alphaswarm_rl.statistics.performance import returns_of
+from alphaswarm_rl.statistics.measures import MEASURES
+from alphaswarm_rl.statistics.performance import NEGLIGIBLE, Measure, returns_of
 
 #: Enough that the ends of an interval of 95 % move by a few percent of its width from one seed to another.
 RESAMPLES = 1000
 #: Fewest curves, and fewest periods of a curve, that say anything about chance.
 _LEAST = 2
-#: A deviation below this is rounding, not risk.
-_NEGLIGIBLE = 1e-12
+#: What needs no year, and what is measured by the year.
+_OF_CURVES = ("total_return", "max_drawdown")
+_BY_YEAR = ("annual_return", "sharpe", "sortino", "volatility")
 
 #: A measure of returns (resamples, periods), one number each.
 _Measure = Callable[[Array], Array]
@@ -61,7 +63,7 @@ def periods_per_year(curves: Sequence[Array], volatility: float | None) -> float
     """
     deviations = [float(returns_of(values).std(ddof=1)) for values in curves if len(values) > _LEAST]
     mean = math.fsum(deviations) / len(deviations) if deviations else 0.0
-    return None if not volatility or mean < _NEGLIGIBLE else (volatility / mean) ** 2
+    return None if not volatility or mean < NEGLIGIBLE else (volatility / mean) ** 2
 
 
 def _of_mean(values: Array, resamples: int) -> Interval:
@@ -69,33 +71,7 @@ def _of_mean(values: Array, resamples: int) -> Interval:
 
 
 def _measures(per_year: float | None) -> dict[str, _Measure]:
-    found: dict[str, _Measure] = {"total_return": lambda rows: _growth(rows) - 1.0, "max_drawdown": _max_drawdown}
-    if per_year is not None:
-        scale = math.sqrt(per_year)
-        found |= {
-            "annual_return": lambda rows: np.maximum(_growth(rows), 0.0) ** (per_year / rows.shape[1]) - 1.0,
-            "sharpe": lambda rows: scale * _ratio(rows.mean(axis=1), rows.std(axis=1, ddof=1)),
-            "sortino": lambda rows: scale * _ratio(rows.mean(axis=1), _downside(rows)),
-            "volatility": lambda rows: scale * rows.std(axis=1, ddof=1),
-        }
-    return found
+    def of(measure: Measure) -> _Measure:
+        return lambda rows: measure(rows, per_year or 1.0)
 
-
-def _growth(rows: Array) -> Array:
-    return np.asarray(np.prod(1.0 + rows, axis=1))
-
-
-def _max_drawdown(rows: Array) -> Array:
-    values = np.cumprod(1.0 + rows, axis=1)
-    highest = np.maximum(np.maximum.accumulate(values, axis=1), 1.0)
-    return np.asarray((values / highest - 1.0).min(axis=1))
-
-
-def _downside(rows: Array) -> Array:
-    return np.asarray(np.sqrt((np.minimum(rows, 0.0) ** 2).mean(axis=1)))
-
-
-def _ratio(mean: Array, deviation: Array) -> Array:
-    """NaN where there is no risk: the ratio to none is undefined."""
-    exists = deviation >= _NEGLIGIBLE
-    return np.where(exists, mean / np.where(exists, deviation, 1.0), np.nan)
+    return {name: of(MEASURES[name]) for name in (*_OF_CURVES, *(() if per_year is None else _BY_YEAR))}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -31,11 +32,33 @@ ACCOUNT_MEASURES = (
     "cost",
 )
 #: Periods that a measure needs, where it needs some.
-_LEAST_PERIODS = {"annual_return": 1, "sortino": 1, "sharpe": 2, "volatility": 2}
+_LEAST_PERIODS = {
+    "annual_return": 1,
+    "calmar": 1,
+    "conditional_value_at_risk": 1,
+    "downside_deviation": 1,
+    "hit_rate": 1,
+    "mean_return": 1,
+    "sortino": 1,
+    "tail_ratio": 1,
+    "value_at_risk": 1,
+    "alpha": 2,
+    "beta": 2,
+    "sharpe": 2,
+    "volatility": 2,
+}
 #: Why a measure is undefined that has as many.
-_REASONS = {"sharpe": "the returns do not vary", "sortino": "no return is a loss"}
+_REASONS = {
+    "alpha": "the benchmark's returns do not vary",
+    "beta": "the benchmark's returns do not vary",
+    "calmar": "there was no drawdown",
+    "hit_rate": "every return is 0",
+    "sharpe": "the returns do not vary",
+    "sortino": "no return is a loss",
+    "tail_ratio": "the loss that it divides by is 0",
+}
 #: A deviation below this is rounding, not risk.
-_NEGLIGIBLE = 1e-12
+NEGLIGIBLE = 1e-12
 #: Growth beyond e to this power is cut off, so that no number and no mean of numbers overflows.
 _LARGEST_EXPONENT = 690.0
 
@@ -93,18 +116,20 @@ def undefined_reasons(episodes: Sequence[Mapping[str, float]], lengths: Sequence
     """
     found: dict[str, str] = {}
     for name in episodes[0] if episodes else ():
-        bad = [periods for measures, periods in zip(episodes, lengths, strict=True) if math.isnan(measures[name])]
+        bad = [pair for pair in zip(episodes, lengths, strict=True) if math.isnan(pair[0][name])]
         if bad:
             where = "" if len(episodes) == 1 else f"in {len(bad)} of {len(episodes)} episodes "
-            found[name] = where + _why_undefined(name, bad[0])
+            found[name] = where + _why_undefined(name, *bad[0])
     return found
 
 
-def _why_undefined(name: str, periods: int) -> str:
+def _why_undefined(name: str, measures: Mapping[str, float], periods: int) -> str:
+    if math.isnan(measures.get("max_drawdown", 0.0)):  # there is always one, of numbers
+        return "the account's values are not finite"
     least = _LEAST_PERIODS.get(name, 0)
     if periods < least:
         return f"it needs {least} periods or more, and there are {periods}"
-    return _REASONS.get(name, "the account's values are not finite")
+    return _REASONS.get(name, "its numbers are not finite")
 
 
 def performance(values: Array | Sequence[float], periods_per_year: float) -> dict[str, float]:
@@ -117,8 +142,8 @@ def performance(values: Array | Sequence[float], periods_per_year: float) -> dic
     values = np.asarray(values, dtype=np.float64)
     returns = returns_of(values)
     return {
-        "total_return": total_return(values),
-        "annual_return": annual_return(values, periods_per_year),
+        "total_return": float(total_return(values)),
+        "annual_return": float(annual_return(values, periods_per_year)),
         "sharpe": float(sharpe(returns, periods_per_year)),
         "sortino": float(sortino(returns, periods_per_year)),
         "max_drawdown": float(max_drawdown(values)),
@@ -134,20 +159,20 @@ def returns_of(values: Array) -> Array:
     return np.where(alive, after / np.where(alive, before, 1.0) - 1.0, 0.0)
 
 
-def total_return(values: Array) -> float:
+def total_return(values: Array) -> Array:
     """The whole change, relative to the initial value."""
-    return float(values[-1] / values[0] - 1.0)
+    return np.asarray(values[..., -1] / values[..., 0] - 1.0)
 
 
-def annual_return(values: Array, periods_per_year: float) -> float:
-    """The constant yearly return that leads to the same end; -1 where nothing is left, NaN without a period."""
-    periods = len(values) - 1
+def annual_return(values: Array, periods_per_year: float) -> Array:
+    """The constant yearly return that leads to the same end (CAGR); -1 where nothing is left, NaN without a period."""
+    periods = values.shape[-1] - 1
     if periods < 1:
-        return math.nan
-    growth = values[-1] / values[0]
-    if growth <= 0:
-        return -1.0
-    return math.expm1(min(math.log(growth) * periods_per_year / periods, _LARGEST_EXPONENT))
+        return np.full(values.shape[:-1], np.nan)
+    growth = values[..., -1] / values[..., 0]
+    ruined = growth <= 0
+    exponent = np.log(np.where(ruined, 1.0, growth)) * periods_per_year / periods
+    return np.where(ruined, -1.0, np.expm1(np.minimum(exponent, _LARGEST_EXPONENT)))
 
 
 def volatility(returns: Array, periods_per_year: float) -> Array:
@@ -157,19 +182,49 @@ def volatility(returns: Array, periods_per_year: float) -> Array:
     return np.asarray(returns.std(axis=-1, ddof=1) * math.sqrt(periods_per_year))
 
 
-def sharpe(returns: Array, periods_per_year: float) -> Array:
-    """The yearly ratio of mean and standard deviation; the risk-free rate is 0. NaN where the returns do not vary."""
+def sharpe(returns: Array, periods_per_year: float, risk_free: float | Array = 0.0) -> Array:
+    """The yearly ratio of mean and standard deviation of what was earned above the risk-free rate.
+
+    Args:
+        returns: The returns.
+        periods_per_year: Periods in a year; 1 gives the ratio per period.
+        risk_free: The risk-free rate per period, not per year: one number, or one for each period.
+
+    Returns:
+        The ratio; NaN where returns do not vary.
+    """
     if returns.shape[-1] < 2:
         return np.full(returns.shape[:-1], np.nan)
-    return _ratio(returns.mean(axis=-1), returns.std(axis=-1, ddof=1), periods_per_year)
+    excess = returns - risk_free
+    return ratio(math.sqrt(periods_per_year) * excess.mean(axis=-1), excess.std(axis=-1, ddof=1))
 
 
-def sortino(returns: Array, periods_per_year: float) -> Array:
-    """The yearly ratio of mean and downside deviation; NaN where no return is a loss."""
+def sortino(returns: Array, periods_per_year: float, required: float | Array = 0.0) -> Array:
+    """The yearly ratio of mean and downside deviation, both against a required return; NaN where none falls short.
+
+    Args:
+        returns: The returns.
+        periods_per_year: Periods in a year.
+        required: The return per period that a shortfall is measured from: one number, or one for each period.
+    """
     if returns.shape[-1] < 1:
         return np.full(returns.shape[:-1], np.nan)
-    downside = np.sqrt((np.minimum(returns, 0.0) ** 2).mean(axis=-1))
-    return _ratio(returns.mean(axis=-1), downside, periods_per_year)
+    mean = (returns - required).mean(axis=-1)
+    return ratio(math.sqrt(periods_per_year) * mean, downside_deviation(returns, 1.0, required))
+
+
+def downside_deviation(returns: Array, periods_per_year: float, required: float | Array = 0.0) -> Array:
+    """The yearly root of the mean squared shortfall from a required return, over all periods; NaN without a period."""
+    if returns.shape[-1] < 1:
+        return np.full(returns.shape[:-1], np.nan)
+    shortfall = np.minimum(returns - required, 0.0)
+    return np.asarray(np.sqrt((shortfall**2).mean(axis=-1)) * math.sqrt(periods_per_year))
+
+
+def calmar(returns: Array, periods_per_year: float) -> Array:
+    """The yearly return over the depth of the deepest drawdown; NaN where there was none."""
+    values = curve_of(returns)
+    return ratio(annual_return(values, periods_per_year), -max_drawdown(values))
 
 
 def max_drawdown(values: Array) -> Array:
@@ -178,7 +233,9 @@ def max_drawdown(values: Array) -> Array:
 
 
 def mean_return(returns: Array, periods_per_year: float) -> Array:
-    """The yearly mean of returns, not compounded."""
+    """The yearly mean of returns, not compounded; NaN without a period."""
+    if returns.shape[-1] < 1:
+        return np.full(returns.shape[:-1], np.nan)
     return np.asarray(returns.mean(axis=-1) * periods_per_year)
 
 
@@ -192,25 +249,26 @@ def compounded(returns: Array, together: int) -> Array:
     return np.asarray(np.multiply.reduceat(1.0 + returns, np.arange(0, len(returns), together)) - 1.0)
 
 
-def _drawdown_of_returns(returns: Array, periods_per_year: float) -> Array:
-    return max_drawdown(curve_of(returns))
+def ratio(number: Array, risk: Array) -> Array:
+    """A number over its risk; NaN where there is none: the ratio to no risk is undefined."""
+    defined = risk >= NEGLIGIBLE
+    return np.where(defined, number / np.where(defined, risk, 1.0), np.nan)
 
 
-def _growth_of_returns(returns: Array, periods_per_year: float) -> Array:
-    return np.asarray(np.prod(1.0 + returns, axis=-1) - 1.0)
+def _of_curve(measure: Callable[[Array], Array]) -> Measure:
+    """A measure of returns, by a measure of their curve that no year matters to."""
+    return lambda returns, periods_per_year: measure(curve_of(returns))
 
 
-#: Measures of returns, many at once: what intervals can be had of, see `statistics.bootstrap`.
-RETURN_MEASURES: dict[str, Callable[[Array, float], Array]] = {
-    "total_return": _growth_of_returns,
+#: A measure of returns, many at once, for so many periods in a year.
+Measure: TypeAlias = Callable[[Array, float], Array]
+
+#: Measures of returns that models are judged by, and whose intervals are to be had; see `statistics.bootstrap`.
+RETURN_MEASURES: dict[str, Measure] = {
+    "total_return": _of_curve(total_return),
     "mean_return": mean_return,
     "volatility": volatility,
     "sharpe": sharpe,
     "sortino": sortino,
-    "max_drawdown": _drawdown_of_returns,
+    "max_drawdown": _of_curve(max_drawdown),
 }
-
-
-def _ratio(mean: Array, deviation: Array, periods_per_year: float) -> Array:
-    defined = deviation >= _NEGLIGIBLE
-    return np.where(defined, math.sqrt(periods_per_year) * mean / np.where(defined, deviation, 1.0), np.nan)

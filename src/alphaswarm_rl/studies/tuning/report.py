@@ -57,8 +57,8 @@ class StudyReport:
         parts = [f"{self.count(state)} {state}" for state in ("completed", "pruned", "failed", "interrupted")]
         lines = [
             f"study {self.plan.name}: {', '.join(part for part in parts if not part.startswith('0 ')) or 'no trials'}",
-            f"family {self.family.family}: {self.family.runs} training runs of {self.family.specs} different specs by "
-            "now; count them all when you judge the best",
+            f"family {self.family.family}: {self.family.runs} training runs of {self.family.specs} different specs, "
+            f"{self.family.trials} trials by now; count them all when you judge the best",
         ]
         completed = self.count("completed")
         if completed:
