@@ -119,6 +119,21 @@ class LimitBreach:
         return cls(kind, f"{_WORDS[kind]} {value:.4g} was cut to {limit:.4g}", value, limit, "warning")
 
 
+def breaches_of(
+    limits: Iterable[tuple[str, float]], measured: Iterable[Iterable[float]]
+) -> list[tuple[LimitBreach, ...]]:
+    """The breaches in each row of what was measured, (n, limits); the limits are in the order of the columns."""
+    every = list(limits)
+    return [
+        tuple(
+            LimitBreach.of(kind, float(value), limit)
+            for (kind, limit), value in zip(every, row, strict=True)
+            if breaks(kind, value, limit)
+        )
+        for row in measured
+    ]
+
+
 _WORDS = {
     "max_position": "a weight of",
     "max_gross": "gross exposure of",
