@@ -41,6 +41,7 @@ def test_of_cooldowns_the_longest_holds(cooldowns, longest):
 
 def test_a_loss_breaks_its_limit_when_it_reaches_it_and_a_weight_when_it_passes_it():
     assert breaks("max_drawdown", 0.1, 0.1)
+    assert breaks("max_drawdown", 1 - 108 / 120, 0.1)
     assert not breaks("max_drawdown", 0.0999, 0.1)
     assert not breaks("max_position", 0.1, 0.1)
     assert not breaks("max_gross", 1.0 + 1e-15, 1.0)

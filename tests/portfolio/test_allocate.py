@@ -167,5 +167,5 @@ def test_what_cannot_be_solved_names_the_stage_and_the_date(monkeypatch):
         raise ValueError("no clusters")
 
     monkeypatch.setattr(HierarchicalRiskParity, "fit", fail)
-    with pytest.raises(ComponentError, match="portfolio stage 'hierarchical_risk_parity' at 2020.*no clusters"):
+    with pytest.raises(ComponentError, match=r"portfolio stage 'hierarchical_risk_parity' at 2020.*no clusters"):
         allocation(steady(), stage("hrp", lookback=10))

@@ -131,7 +131,8 @@ def test_only_an_allocator_raises_a_weight_and_timing_keeps_proportions(alias, m
 
 @every_stage
 def test_what_is_not_selected_has_no_weight_behind_it(alias, market):
-    selector = stage("static_universe", symbols=["A1", "A3"])
+    # So many that a limit of shares leaves something.
+    selector = stage("static_universe", symbols=["A0", "A1", "A2", "A3"])
     role = catalogue.get("portfolio_stage", alias).role
     before = [selector] if role != "select" else []
     parts = parts_of([*before, alias], market, N)

@@ -24,14 +24,15 @@ CLOSE = 1e-9
 numbers = st.floats(-3.0, 3.0, allow_nan=False, width=64)
 any_weights = arrays(np.float64, (3, ASSETS), elements=st.one_of(numbers, st.sampled_from([0.0, 0.5, -0.5, 1e-9])))
 a_limit = st.floats(0.01, 2.0)
+or_nothing = st.one_of(st.just(0.0), st.floats(0.001, 1.0))
 any_limits = st.fixed_dictionaries(
     {},
     optional={
         "max_position": a_limit,
         "max_gross": a_limit,
-        "max_net": st.floats(0.0, 1.0),
+        "max_net": or_nothing,
         "max_concentration": st.one_of(st.floats(0.05, 1.0), st.sampled_from([0.5, 1 / 3, 0.25, 0.2, 0.125])),
-        "max_turnover": st.floats(0.0, 1.0),
+        "max_turnover": or_nothing,
     },
 ).filter(bool)
 
@@ -210,9 +211,10 @@ def test_with_one_bar_a_day_the_next_decision_is_free_again():
 
 
 def test_what_was_measured_breaks_the_limit_exactly_where_something_was_cut():
-    view, weights = accounts(MARKET, 8), np.random.default_rng(0).normal(size=(8, ASSETS)) * 0.2
+    view, rng = accounts(MARKET, 32), np.random.default_rng(0)
+    weights = rng.normal(size=(32, ASSETS)) * rng.uniform(0.01, 0.3, (32, 1))
     for name, alias in SINGLE.items():
-        (part,) = stage_parts([stage(alias, **{name: 0.3})], MARKET, 8)
+        (part,) = stage_parts([stage(alias, **{name: 0.3})], MARKET, 32)
         found = part.measured(view, weights)[:, 0]
         (out,) = run([part], view, weights)
         np.testing.assert_array_equal(found > 0.3, (out != weights).any(axis=1), err_msg=name)

@@ -48,7 +48,7 @@ def test_smoothing_lets_the_scale_fall_with_the_excess():
 
 
 def test_turbulence_that_the_panel_lacks_is_an_error_by_name():
-    with pytest.raises(DataError, match="'turbulence'.*portfolio stage 'turbulence'"):
+    with pytest.raises(DataError, match=r"'turbulence'.*portfolio stage 'turbulence'"):
         parts_of([stage("turbulence")], market_for(panel_of(np.full((3, 2), 10.0))), 1)
 
 

@@ -24,7 +24,7 @@ OTHER_NAMES = {
 }
 #: Limits that close everything once they are reached; the others cut what is above them.
 CLOSING = ("max_daily_loss", "max_drawdown")
-#: What rounding may add to a sum of weights.
+#: What rounding may add to a sum of weights, or take from a loss.
 TOLERANCE = 1e-12
 
 
@@ -88,7 +88,7 @@ def tightest(limits: Iterable[RiskLimits]) -> RiskLimits:
 
 def breaks(kind: str, value: float, limit: float) -> bool:
     """Whether a value breaks a limit: it reaches one that closes everything, or is above another."""
-    return value >= limit if kind in CLOSING else value > limit * (1.0 + TOLERANCE) + TOLERANCE
+    return value >= limit - TOLERANCE if kind in CLOSING else value > limit + TOLERANCE
 
 
 @dataclass(frozen=True)
