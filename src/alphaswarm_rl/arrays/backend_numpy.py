@@ -136,6 +136,27 @@ def _shares(chosen, bar, out):
             numbers[j] *= share
 
 
+@njit(cache=True)
+def _limit_each(most, out):
+    """Cuts every number to [-most, most]."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = max(min(out[i, j], most), -most)
+
+
+@njit(cache=True, fastmath=_IN_ANY_ORDER)
+def _limit_sum(most, out):
+    """Scales each row so that its numbers sum to at most `most`, whatever their signs."""
+    for i in range(out.shape[0]):
+        numbers, total = out[i], 0.0
+        for j in range(numbers.size):
+            total += abs(numbers[j])
+        if total > most:
+            share = most / total
+            for j in range(numbers.size):
+                numbers[j] *= share
+
+
 class NumpyBackend:
     """Arrays on the CPU; `backend.Backend` says what its methods do."""
 
@@ -146,6 +167,8 @@ class NumpyBackend:
     take_growth = staticmethod(_take_growth)
     take_deviation = staticmethod(_take_deviation)
     keep = staticmethod(_keep)
+    limit_each = staticmethod(_limit_each)
+    limit_sum = staticmethod(_limit_sum)
 
     @staticmethod
     def softmax(chosen: Array | None, bar: Array, factor: float, out: Array) -> None:

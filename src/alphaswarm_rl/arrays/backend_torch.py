@@ -216,6 +216,15 @@ class TorchBackend:
         """Writes 0 to `out[i]` where row `bar[i]` is false."""
         out[...] = torch.where(chosen[bar], out, 0.0)
 
+    def limit_each(self, most: float, out: Tensor) -> None:
+        """Cuts every number to [-most, most]."""
+        out[...] = torch.clamp(out, -most, most)
+
+    def limit_sum(self, most: float, out: Tensor) -> None:
+        """Scales each row so that its numbers sum to at most `most`, whatever their signs."""
+        total = out.abs().sum(-1)
+        out[...] = out * torch.where(total > most, most / torch.where(total > most, total, 1.0), 1.0)[:, None]
+
     def softmax(self, chosen: Tensor | None, bar: Tensor, factor: float, out: Tensor) -> None:
         """Replaces `out[i]` by the softmax of `factor` times it over what row `bar[i]` chooses; None chooses all."""
         scores = out * factor

@@ -107,6 +107,12 @@ class Backend(Protocol):
     def keep(self, chosen: BackendArray, bar: BackendArray, out: BackendArray) -> None:
         """Writes 0 to `out[i]` where row `bar[i]` of a table of booleans is false."""
 
+    def limit_each(self, most: float, out: BackendArray) -> None:
+        """Cuts every number of `out` (n, C) to [-most, most]."""
+
+    def limit_sum(self, most: float, out: BackendArray) -> None:
+        """Scales each row of `out` (n, C) so that its numbers sum to at most `most`, whatever their signs."""
+
     def softmax(self, chosen: BackendArray | None, bar: BackendArray, factor: float, out: BackendArray) -> None:
         """Replaces `out[i]` by the softmax of `factor` times it over what row `bar[i]` chooses; None chooses all.
 

@@ -72,8 +72,7 @@ class RiskStage(PortfolioStage):
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Cuts, or sells everything."""
         xp, limits = view.xp, self._limits
-        held = None if limits.max_turnover is None else view.weights
-        out[...] = rules.within(xp, out, self._weights, held)
+        rules.limit(view, self._weights, out)
         if limits.max_daily_loss is not None:
             out[...] = xp.where(self._stop_for_the_day(view, state, limits.max_daily_loss)[:, None], 0.0, out)
         if limits.max_drawdown is not None:
