@@ -50,6 +50,8 @@ class ArrayFunctions(Protocol):
     trunc: Function
     clip: Function
     sum: Function
+    max: Function
+    sort: Function
     mean: Function
     cumsum: Function
     any: Function
@@ -95,6 +97,26 @@ class Backend(Protocol):
         """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value.
 
         With cash (n,), `out` has one column more, the first, for the cash's part of the value.
+        """
+
+    def take_deviation(
+        self, table: BackendArray, bar: BackendArray, length: int, weights: BackendArray, out: BackendArray
+    ) -> None:
+        """Writes the sample standard deviation of the sums of weights (n, C) times the `length` rows up to `bar[i]`."""
+
+    def keep(self, chosen: BackendArray, bar: BackendArray, out: BackendArray) -> None:
+        """Writes 0 to `out[i]` where row `bar[i]` of a table of booleans is false."""
+
+    def limit_each(self, most: float, out: BackendArray) -> None:
+        """Cuts every number of `out` (n, C) to [-most, most]."""
+
+    def limit_sum(self, most: float, out: BackendArray) -> None:
+        """Scales each row of `out` (n, C) so that its numbers sum to at most `most`, whatever their signs."""
+
+    def softmax(self, chosen: BackendArray | None, bar: BackendArray, factor: float, out: BackendArray) -> None:
+        """Replaces `out[i]` by the softmax of `factor` times it over what row `bar[i]` chooses; None chooses all.
+
+        Where nothing is chosen it is 0.
         """
 
 
@@ -367,3 +389,15 @@ class View:
     def take_window(self, table: BackendArray, length: int, out: BackendArray) -> None:
         """Writes the `length` rows up to `bar[i]` of a table (T, C), oldest first, to `out[i]`, (n, length * C)."""
         self.market.backend.take_window(table, self.bar, length, out)
+
+    def take_deviation(self, table: BackendArray, length: int, weights: BackendArray, out: BackendArray) -> None:
+        """Writes how weights (n, C) times the `length` rows up to `bar[i]` of a table (T, C) deviate, to `out` (n,)."""
+        self.market.backend.take_deviation(table, self.bar, length, weights, out)
+
+    def keep(self, chosen: BackendArray, out: BackendArray) -> None:
+        """Writes 0 to `out[i]` where row `bar[i]` of a table of booleans is false."""
+        self.market.backend.keep(chosen, self.bar, out)
+
+    def softmax(self, chosen: BackendArray | None, factor: float, out: BackendArray) -> None:
+        """Replaces `out[i]` by the softmax of `factor` times it over what row `bar[i]` chooses; None chooses all."""
+        self.market.backend.softmax(chosen, self.bar, factor, out)

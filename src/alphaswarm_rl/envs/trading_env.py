@@ -28,7 +28,8 @@ class TradingEnv(BaseRLEnv):
     `turnover`, `cost`, `carry`, `step_idx`, `timestamp`, `improper_stop`, `turbulence` where the market has it, and
     `reward_terms` by name, which sum to the reward; where an episode ended, `reason` says why and `_reason` for whom;
     where positions were closed by force, `closed` holds the units by reason: `asset_end`, `margin_call`, `bracket`. On
-    an episode's last step they are the ended episode's. After `log_trades` they hold `trades` too.
+    an episode's last step they are the ended episode's. After `log_trades` they hold `trades` too, and with
+    portfolio stages `rl_pipeline_history`: the weights (n, A) after the action and after each stage, by its alias.
 
     Args:
         request: How many are wanted.
@@ -90,7 +91,7 @@ class TradingEnv(BaseRLEnv):
             What turns them into positions and fills.
         """
         self._decision.logs = True
-        return TradeTables.of(self.traded_names, self.market, self.plan.costs, self.trade)
+        return TradeTables.of(self.decider, self.market, self.plan.costs)
 
     def observe(self, rows: Array) -> Array:
         """What these environments show."""
@@ -109,7 +110,8 @@ class TradingEnv(BaseRLEnv):
 
     @cached_property
     def _log_names(self) -> tuple[str, ...]:
-        return log_names(self.market, self.trade, self.plan.margin, stops=self.decider.stops_orders)
+        stops, limited = self.decider.stops_orders, bool(self.decider.limits)
+        return log_names(self.market, self.trade, self.plan.margin, stops=stops, limited=limited)
 
     def _account(self) -> dict[str, Array]:
         """The arrays of the accounts; the last action is none of them."""
@@ -188,4 +190,6 @@ class TradingEnv(BaseRLEnv):
             infos["closed"] = dict(self._decision.closed)
         if self._decision.log is not None:
             infos["trades"] = self._decision.log.arrays(view, self._log_names)
+            if self.decider.stages:
+                infos["rl_pipeline_history"] = self.decider.history(infos["trades"]["targets"])
         return infos

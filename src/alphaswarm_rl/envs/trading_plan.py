@@ -25,6 +25,7 @@ from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.observer import Observer
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.market.stages import check_order
 
 #: Why an episode ends when its bars do.
 END_OF_DATA = "end_of_data"
@@ -67,6 +68,7 @@ class TradingPlan:
     gates_first_bar: bool = True
 
     def __post_init__(self) -> None:
+        check_order(self.stages)
         for part in self.parts():
             for column in part.needs:
                 if getattr(self.panel, column) is None:

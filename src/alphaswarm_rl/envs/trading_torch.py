@@ -111,10 +111,11 @@ class TorchTradingEnv(TorchVectorEnv):
             What turns them into positions and fills, on the host.
         """
         if not self._log_names:
-            stops = self._parts.decider.stops_orders
-            self._log_names = log_names(self.market, self.trade, self.plan.margin, stops=stops)
+            decider = self._parts.decider
+            stops, limited = decider.stops_orders, bool(decider.limits)
+            self._log_names = log_names(self.market, self.trade, self.plan.margin, stops=stops, limited=limited)
             self.step_anew()
-        return TradeTables.of(self.traded_names, self.market, self.plan.costs, self.trade)
+        return TradeTables.of(self._parts.decider, self.market, self.plan.costs)
 
     def identity(self) -> JsonObject:
         """Its market and parts."""
@@ -150,6 +151,8 @@ class TorchTradingEnv(TorchVectorEnv):
         infos["reward_terms"] = {named.name: term for named, term in zip(self.plan.terms, terms, strict=False)}
         if self._log_names:
             infos["trades"] = dict(zip(self._log_names, terms[len(self.plan.terms) :], strict=True))
+            if self.plan.stages:
+                infos["rl_pipeline_history"] = self._parts.decider.history(infos["trades"]["targets"])
         infos["_reason"] = infos["_final_obs"] = ended
         return infos
 
