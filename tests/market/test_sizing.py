@@ -222,6 +222,7 @@ def test_numba_and_torch_order_what_the_book_orders(world, seed, rules):
             np.testing.assert_array_equal(one.orders, expected.orders)
         else:
             np.testing.assert_allclose(one.orders * prices, expected.orders * prices, rtol=1e-9, atol=1e-11 * START)
+            np.testing.assert_array_equal(one.orders != 0, expected.orders != 0)
         np.testing.assert_array_equal(one.reasons, expected.reasons)
         assert one.reasons.dtype == np.int8
     np.testing.assert_array_equal(found.orders, on_torch.orders.numpy())
