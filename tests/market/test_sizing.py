@@ -271,6 +271,15 @@ def test_orders_keep_to_the_rules_whatever_the_account(world, seed, rules):
             assert account.cash >= 0
 
 
+def test_after_a_fraction_that_is_cut_nothing_follows():
+    row = [[0.9, 0.6, 0.4]]
+    given_ = [np.array([1000.0]), np.zeros((1, 3)), np.array(row), np.full((1, 3), 10.0), np.ones((1, 3), bool)]
+    for arrays in (given_, [torch.from_numpy(array) for array in given_]):
+        found = size_orders(*arrays, FREE.rates(252), CASH_ACCOUNT, SizingRules())
+        assert found.orders.tolist() == [[90.0, pytest.approx(10.0), 0.0]]
+        assert [SHORTFALLS[reason] for reason in found.reasons[0].tolist()] == ["", "buying_power", "buying_power"]
+
+
 def test_impact_without_volume_and_arrays_that_do_not_fit_are_refused():
     one, two = np.ones((1, 1)), np.ones((1, 2))
     rest = (CASH_ACCOUNT, SizingRules())
