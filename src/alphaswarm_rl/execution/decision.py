@@ -1,0 +1,100 @@
+"""What one account is to trade, decided at one bar: what passes from a policy to an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alphaswarm_rl.core.contracts import Trade
+from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.view import Panel, View
+from alphaswarm_rl.market.decider import Decider
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What one account is to trade; arrays have one row.
+
+    Attributes:
+        targets: What the request's `Trade` says: weights or orders (1, A), or the position in one asset (1,).
+        trace: The targets after the action, after each stage and after the gate; the last is `targets`.
+        stopped: Which assets are sold by a stop, (1, A); None where there are none.
+        decider: Who closes brackets inside the bar; None: nobody.
+    """
+
+    targets: Array
+    trace: tuple[Array, ...] = ()
+    stopped: Array | None = None
+    decider: Decider | None = None
+
+    @classmethod
+    def of_weights(cls, weights: Array) -> Decision:
+        """A decision for these weights (A,), or orders of units."""
+        targets = np.array(weights, np.float64)[None]
+        return cls(targets, (targets,))
+
+
+class GivenTargets(Decider):
+    """The decider of a decision step whose decisions are made outside.
+
+    Args:
+        trade: What targets mean.
+        stages: What they come from.
+        stops: Whether decisions sell by stops of their own.
+
+    Attributes:
+        decision: The next decision; None: nothing is ordered, and brackets stay as they are.
+    """
+
+    def __init__(self, trade: Trade, stages: tuple[str, ...], *, stops: bool) -> None:
+        from gymnasium.spaces import Discrete
+
+        self.space = Discrete(1)  # the one action: take what is given
+        self.trade = trade
+        self.decision: Decision | None = None
+        self._names, self._stops = stages, stops
+        self._brackets: Decider | None = None
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """What targets come from."""
+        return self._names
+
+    def symbols(self, panel: Panel) -> tuple[str, ...]:
+        """The assets."""
+        return panel.assets
+
+    def decide(self, view: View, actions: Array, out: Array | None = None, trace: list[Array] | None = None) -> Array:
+        """The decision's targets; where nothing is decided there are none."""
+        decision = self.decision
+        if decision is not None:
+            self._brackets = decision.decider
+        if out is None:
+            shape = (1,) if self.trade.way == "position" else (1, view.market.assets)
+            out = np.empty(shape)
+        out[...] = np.nan if decision is None else decision.targets
+        if trace is not None:
+            if decision is None or len(decision.trace) != len(self._names):
+                trace.extend(np.array(out) for _ in self._names)
+            else:
+                trace.extend(decision.trace)
+        return out
+
+    def exits(self, view: View) -> Array:
+        """Where a bracket closes the position inside the bar."""
+        return np.full(1, np.nan) if self._brackets is None else np.asarray(self._brackets.exits(view))
+
+    def stops(self, view: View) -> Array:
+        """Which of those are stops."""
+        return np.zeros(1, np.bool_) if self._brackets is None else np.asarray(self._brackets.stops(view))
+
+    @property
+    def stops_orders(self) -> bool:
+        """Whether decisions sell by stops of their own."""
+        return self._stops
+
+    def stopped(self, view: View) -> Array:
+        """Which assets those sell."""
+        stopped = None if self.decision is None else self.decision.stopped
+        return np.zeros((1, view.market.assets), np.bool_) if stopped is None else stopped

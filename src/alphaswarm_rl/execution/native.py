@@ -1,0 +1,75 @@
+"""The native engine: the decision step of the environments, one account at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alphaswarm_rl.core.contracts import EngineCapabilities
+from alphaswarm_rl.core.view import View
+from alphaswarm_rl.execution.decision import Decision, GivenTargets
+from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession, SteppedEngine
+from alphaswarm_rl.market.decision_step_numpy import NumpyDecisionStep
+from alphaswarm_rl.market.fills import FILL_POLICIES
+
+#: What the decision step is given in place of an action.
+_NOTHING = np.zeros(1, np.int64)
+
+
+class NativeEngine(SteppedEngine):
+    """Event by event on the decision step that environments use: fills, costs, margin and corporate actions alike."""
+
+    rl_alias = "native"
+    rl_tags = ("native",)
+    capabilities = EngineCapabilities(
+        supports_rl_injection=True,
+        fills=frozenset(FILL_POLICIES),
+        trades=frozenset({"weights", "shares", "position"}),
+        sizings=frozenset({"at_fill", "at_decision"}),
+        margin=True,
+        corporate_actions=True,
+        impact=True,
+        restores=True,
+        exact=True,
+    )
+
+    def open(self, request: BacktestRequest, account: View) -> NativeSession:
+        """An account on the decision step."""
+        self.check(request)
+        return NativeSession(request, account)
+
+
+class NativeSession(EngineSession):
+    """One account on the decision step.
+
+    Args:
+        request: Bars and rules.
+        account: The account, changed in place.
+    """
+
+    def __init__(self, request: BacktestRequest, account: View) -> None:
+        super().__init__(request, account)
+        self._given = GivenTargets(request.trade, request.stages, stops=request.stops)
+        self._step = _HoldingStep(account, self._given, request.costs, request.margin)
+
+    def step(self, decision: Decision | None) -> None:
+        """One bar of trading."""
+        step = self._step
+        self._given.decision, step.logs = decision, self.logs
+        step.step(_NOTHING)
+        self.closed, self.log = step.closed, step.log
+
+
+class _HoldingStep(NumpyDecisionStep):
+    """The decision step, which orders nothing where nothing is decided."""
+
+    decider: GivenTargets
+
+    def _order(self) -> None:
+        if self.decider.decision is not None:
+            super()._order()
+            return
+        view = self.view
+        for results in (view.cost, view.turnover, view.traded):
+            results[...] = 0.0
+        if self.log is not None:
+            self.log.ordered = view.traded.copy()
