@@ -79,7 +79,8 @@ class TradingEnv(BaseRLEnv):
 
     def decision_step(self) -> DecisionStep:
         """What moves the accounts of `view` by actions."""
-        return NumpyDecisionStep(self.view, self.decider, self.plan.costs, self.plan.margin)
+        plan = self.plan
+        return NumpyDecisionStep(self.view, self.decider, plan.costs, plan.margin, plan.sizing)
 
     def begin(self, rows: Array, draws: Array) -> None:
         """All cash, on the episode's first bar."""

@@ -36,6 +36,8 @@ class BacktestResult:
         cost: Commission, spread and impact of each step in money, (T,).
         carry: Borrow and funding of each step in money, (T,).
         turnover: Value traded in each step over the equity before, (T,).
+        orders: Units that each step ordered, (T, A); None where weights are traded to at the fill.
+        shortfalls: Why an order is less than its weight asks for, indices into `SHORTFALLS`, (T, A) int8; None with it.
         log: What each step did, asset by asset: the arrays of a `TradeLog`.
         tables: What turns the log into positions and fills.
         alarms: Why the agent failed, each time.
@@ -51,6 +53,8 @@ class BacktestResult:
     cost: Array
     carry: Array
     turnover: Array
+    orders: Array | None
+    shortfalls: Array | None
     log: NamedArrays
     tables: TradeTables
     alarms: tuple[str, ...] = ()
@@ -94,6 +98,8 @@ class BacktestRecord:
         self._flows = {name: np.empty(steps) for name in _FLOWS}
         self._positions = np.empty((steps + 1, request.market.assets))
         self._log: NamedArrays = {}
+        self._orders = np.empty((steps, request.market.assets))
+        self._shortfalls = np.empty(self._orders.shape, np.int8)
         self._note(account)
 
     def add(self, session: EngineSession) -> None:
@@ -101,6 +107,8 @@ class BacktestRecord:
         account, step = session.account, self._step
         for name, array in self._flows.items():
             array[step] = getattr(account, name)[0]
+        if session.sized is not None:
+            self._orders[step], self._shortfalls[step] = session.sized.orders[0], session.sized.reasons[0]
         assert session.log is not None
         for name, array in session.log.arrays(account, self._request.log_names).items():
             if step == 0:
@@ -121,6 +129,8 @@ class BacktestRecord:
             equity=self._levels["value"],
             cash=self._levels["cash"],
             positions=self._positions,
+            orders=None if request.sizing is None else self._orders,
+            shortfalls=None if request.sizing is None else self._shortfalls,
             log=self._log,
             tables=tables,
             alarms=alarms,

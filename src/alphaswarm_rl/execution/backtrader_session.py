@@ -23,7 +23,7 @@ from alphaswarm_rl.execution.decision import Decision
 from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession
 from alphaswarm_rl.market.costs import SPARE_CASH, CostRates, affordable, charge, fee
 from alphaswarm_rl.market.market import average_cost
-from alphaswarm_rl.market.sizing import size_orders
+from alphaswarm_rl.market.sizing import SizedOrders, size_orders
 from alphaswarm_rl.market.trade_log import TradeLog
 from alphaswarm_rl.market.trades import fees_by_part
 
@@ -87,13 +87,14 @@ class BacktraderSession(EngineSession):
         """The orders that the decision makes, as the parts of the value that positions shall have after them."""
         view = self.account
         close, value = view.close, float(view.value[0])
-        if decision is None or value <= 0:
-            return _Percents({}, close[0])
         assert self.request.sizing is not None
+        if decision is None or value <= 0:
+            self.sized = SizedOrders(np.zeros(close.shape), np.zeros(close.shape, np.int8))
+            return _Percents({}, close[0])
         tradable = view.market.tradable[view.bar]
         limits = (self._rates, self.request.margin, self.request.sizing)
-        sized = size_orders(view.cash, view.positions, decision.targets, close, tradable, *limits)
-        orders = sized.orders[0]
+        self.sized = size_orders(view.cash, view.positions, decision.targets, close, tradable, *limits)
+        orders = self.sized.orders[0]
         goals = view.positions[0] + orders
         ordered = np.flatnonzero(orders)
         return _Percents({int(asset): float(goals[asset] * close[0, asset] / value) for asset in ordered}, close[0])

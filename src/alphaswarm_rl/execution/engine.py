@@ -29,6 +29,7 @@ from alphaswarm_rl.execution.decision import Decision
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 from alphaswarm_rl.market.market import Market
+from alphaswarm_rl.market.sizing import SizedOrders, SizingRules
 from alphaswarm_rl.market.trade_log import TradeLog, log_names
 from alphaswarm_rl.market.trades import TradedNames, TradeTables
 
@@ -56,6 +57,7 @@ class BacktestRequest:
         trade: What targets mean.
         costs: What trading costs.
         margin: What may be owed.
+        sizing: By which rules decisions make orders of weights; None: weights are traded to at the fill.
         cash: What the account begins with.
         first: The bar of the first decision; None: the first of the window.
         last: The bar at which it is over; None: the last.
@@ -69,6 +71,7 @@ class BacktestRequest:
     trade: Trade = Trade("weights")
     costs: CostModel = field(default_factory=CostModel)
     margin: Margin = CASH_ACCOUNT
+    sizing: SizingRules | None = None
     cash: float = 100_000.0
     first: int | None = None
     last: int | None = None
@@ -102,6 +105,7 @@ class BacktestRequest:
             trade=decider.trade,
             costs=plan.costs,
             margin=plan.margin,
+            sizing=plan.sizing,
             cash=plan.initial_cash,
             first=plan.first_bar,
             last=plan.last_bar,
@@ -120,6 +124,11 @@ class BacktestRequest:
     def last_bar(self) -> int:
         """The bar at which it is over."""
         return self.market.panel.num_bars - 1 if self.last is None else self.last
+
+    @property
+    def sizes(self) -> str:
+        """When weights become units: `at_fill` or `at_decision`."""
+        return "at_fill" if self.sizing is None else "at_decision"
 
     @cached_property
     def names(self) -> TradedNames:
@@ -158,6 +167,7 @@ class EngineSession(abc.ABC):
     Attributes:
         account: The account.
         closed: Units (1, A) that were closed by force in the last step, by reason.
+        sized: The orders (1, A) of the last step, where decisions make orders of weights; else None.
         logs: Whether steps are logged.
         log: What the last step did, asset by asset; None unless steps are logged.
     """
@@ -166,6 +176,7 @@ class EngineSession(abc.ABC):
         self.request = request
         self.account = account
         self.closed: dict[str, Array] = {}
+        self.sized: SizedOrders | None = None
         self.logs = False
         self.log: TradeLog | None = None
 
@@ -228,6 +239,7 @@ class SteppedEngine(BaseBacktestEngine):
         actions = market.dividends is not None or market.splits is not None or market.ends is not None
         for what, is_lacking, remedy in (
             (f"fill {market.fill.name!r}", market.fill.name not in can.fills, f"Use {_either(can.fills)}."),
+            (f"sizing {request.sizes}", request.sizes not in can.sizings, f"Use {_either(can.sizings)}."),
             (f"targets of {request.trade.way}", request.trade.way not in can.trades, f"Use {_either(can.trades)}."),
             ("an account with margin", request.margin.lends and not can.margin, "Use a cash account."),
             ("costs with impact", request.costs.impact > 0 and not can.impact, "Set impact to 0."),

@@ -10,6 +10,7 @@ from alphaswarm_rl.execution.decision import Decision, GivenTargets
 from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession, SteppedEngine
 from alphaswarm_rl.market.decision_step_numpy import NumpyDecisionStep
 from alphaswarm_rl.market.fills import FILL_POLICIES
+from alphaswarm_rl.market.sizing_rules import NOTHING
 
 #: What the decision step is given in place of an action.
 _NOTHING = np.zeros(1, np.int64)
@@ -49,14 +50,14 @@ class NativeSession(EngineSession):
     def __init__(self, request: BacktestRequest, account: View) -> None:
         super().__init__(request, account)
         self._given = GivenTargets(request.trade, request.stages, stops=request.stops)
-        self._step = _HoldingStep(account, self._given, request.costs, request.margin)
+        self._step = _HoldingStep(account, self._given, request.costs, request.margin, request.sizing)
 
     def step(self, decision: Decision | None) -> None:
         """One bar of trading."""
         step = self._step
         self._given.decision, step.logs = decision, self.logs
         step.step(_NOTHING)
-        self.closed, self.log = step.closed, step.log
+        self.closed, self.log, self.sized = step.closed, step.log, step.sized
 
 
 class _HoldingStep(NumpyDecisionStep):
@@ -71,5 +72,7 @@ class _HoldingStep(NumpyDecisionStep):
         view = self.view
         for results in (view.cost, view.turnover, view.traded):
             results[...] = 0.0
+        if self.sized is not None:
+            self.sized.orders[...], self.sized.reasons[...] = 0.0, NOTHING
         if self.log is not None:
             self.log.ordered = view.traded.copy()
