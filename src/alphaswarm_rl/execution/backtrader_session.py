@@ -198,10 +198,12 @@ class _Broker(bt.brokers.BackBroker):  # type: ignore[misc]
         self._rates, self._tradable = rates, tradable
         #: The last known prices, while orders are made.
         self.known: dict[Any, float] = {}
+        self._spent = False
         self.p.filler = self._filled
 
     def next(self) -> None:
         """One bar: orders in their order, and what is left of them afterwards is dropped."""
+        self._spent = False
         self.pending = deque(sorted(self.pending, key=_rank))
         super().next()
         for order in list(self.pending):
@@ -225,9 +227,11 @@ class _Broker(bt.brokers.BackBroker):  # type: ignore[misc]
             held = max(self.positions[data].size, 0.0)
             sold: float = min(size, held)
             return sold if sold * price > fee(self._rates, -sold, price, _ANY_VOLUME).total else 0.0
-        money = self.cash * (1.0 - SPARE_CASH)
-        if charge(self._rates, size, price, _ANY_VOLUME) <= money:
+        if self._spent:
+            return 0.0
+        if charge(self._rates, size, price, _ANY_VOLUME) <= self.cash * (1.0 - SPARE_CASH):
             return float(size)
+        self._spent = True  # an order that is cut is the last
         return float(affordable(self._rates, self.cash, price, _ANY_VOLUME, whole=False))
 
 
