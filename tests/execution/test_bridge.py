@@ -43,8 +43,10 @@ def parts(fails=(), answer=None, **kwargs):
     market = market_of(plan.panel, plan.fill, NUMPY)
     decider = Decider(plan.action, plan.stages, market, 1)
     policy = Failing(env.single_observation_space, env.single_action_space, 3, fails=fails, answer=answer)
-    return policy, RLAgentBridge(policy, Observer(plan.builders, market, 1), decider), BacktestRequest.of_plan(
-        plan, market, decider
+    return (
+        policy,
+        RLAgentBridge(policy, Observer(plan.builders, market, 1), decider),
+        BacktestRequest.of_plan(plan, market, decider),
     )
 
 

@@ -140,9 +140,9 @@ def test_money_adds_up_at_every_bar(engine):
     spent = np.zeros(19)
     np.add.at(spent, fills.row, fills.quantity * fills.price + fills.commission + fills.spread + fills.impact)
     np.testing.assert_allclose(np.diff(result.cash), -spent, atol=1e-6)
-    np.testing.assert_allclose(result.cost, [
-        (fills.commission + fills.spread)[fills.row == step].sum() for step in range(19)
-    ], atol=1e-9)
+    np.testing.assert_allclose(
+        result.cost, [(fills.commission + fills.spread)[fills.row == step].sum() for step in range(19)], atol=1e-9
+    )
     np.testing.assert_array_equal(result.targets[:, 0], weights[:19])
 
 

@@ -86,19 +86,19 @@ def assert_equal_everywhere(kwargs, panel, seed):
     return env, ours, result
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(specs([*WEIGHTS, SHORT], sized="at_fill"), st.integers(0, 99))
 def test_weights_that_are_traded_to_at_the_fill(spec, seed):
     assert_equal_everywhere(*spec, seed)
 
 
-@settings(max_examples=60)
+@settings(max_examples=15)
 @given(specs([*WEIGHTS, SHORT], sized="at_decision"), st.integers(0, 99))
 def test_weights_that_become_units_at_the_decision(spec, seed):
     assert_equal_everywhere(*spec, seed)
 
 
-@settings(max_examples=60)
+@settings(max_examples=15)
 @given(specs(UNITS, sized=None), st.integers(0, 99))
 def test_orders_positions_and_brackets(spec, seed):
     assert_equal_everywhere(*spec, seed)

@@ -1,0 +1,73 @@
+"""Backtesting a policy on an engine: of a run, of a spec, of a registered model, or a rule in their environment."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from alphaswarm_rl.core.errors import OptionError
+from alphaswarm_rl.operations.evaluate import Judging
+from alphaswarm_rl.operations.events import NOBODY, Caller
+from alphaswarm_rl.operations.operation import operation
+from alphaswarm_rl.operations.overrides import resolve_arguments
+from alphaswarm_rl.operations.references import names_a_run, spec_of
+from alphaswarm_rl.options.resolve import BACKTESTING
+from alphaswarm_rl.runtime.result import RunResult as RunResult
+from alphaswarm_rl.settings import Settings
+from alphaswarm_rl.spec import RLExperimentSpec
+
+
+class BacktestRequest(Judging):
+    """What is backtested, and on which engine.
+
+    Attributes:
+        target: A run, a YAML file or the name of a preset.
+        model_id: A model of the registry, instead.
+        policy: A rule that takes the place of the agent, such as equal_weight.
+        engine: Alias of the engine.
+        sizing: When weights become units; None: as the environment has it.
+    """
+
+    target: str | None = None
+    model_id: int | None = None
+    policy: str | None = None
+    engine: str = "native"
+    sizing: Literal["at_fill", "at_decision"] | None = None
+
+
+@operation("backtest", changes=True)
+def backtest(settings: Settings, request: BacktestRequest, *, caller: Caller = NOBODY) -> RunResult:
+    """Plays a policy on a backtest engine over the whole window, in a run of its own with positions and fills."""
+    if (request.target is None) == (request.model_id is None):
+        raise OptionError("rl backtest", "it plays one policy", "Give a run, a spec, or --model-id N.")
+    for flag, value in (("--policy", request.policy), ("--checkpoint", request.checkpoint)):
+        if value is not None and (request.model_id is not None or (request.policy and flag != "--policy")):
+            raise OptionError(f"option {flag}", "another policy is named already", "Give one of them.")
+    overrides, window = resolve_arguments(request.options, caller, BACKTESTING), request.window
+    chosen = {
+        "sizing": request.sizing,
+        "window": window,
+        "strict": request.strict,
+        **{name: value for name, value in overrides.arguments.items() if name in BACKTESTING},
+    }
+
+    from alphaswarm_rl.runtime import RLRuntime
+    from alphaswarm_rl.runtime.model_runs import backtest_model
+
+    if request.model_id is not None:
+        return backtest_model(request.model_id, settings, request.engine, overrides=overrides.sources, **chosen)
+    assert request.target is not None
+    if request.policy is None and names_a_run(request.target):
+        runtime = RLRuntime.from_run(request.target, settings, overrides=overrides.sources, verb="backtest")
+    else:
+        spec = spec_of(lambda: settings, request.target)
+        spec = spec if request.policy is None else _with_rule(spec, request.policy)
+        runtime = RLRuntime(spec, settings, overrides=overrides.sources)
+    return runtime.backtest(request.engine, checkpoint=request.checkpoint, **chosen)
+
+
+def _with_rule(spec: RLExperimentSpec, policy: str) -> RLExperimentSpec:
+    """The same experiment with a rule in place of the agent."""
+    data = spec.as_data()
+    data |= {"name": f"{spec.name}: {policy}", "slug": "", "agent": {"class": policy}}
+    data["training"] = {**data["training"], "advantage": None}
+    return RLExperimentSpec.from_data(data)
