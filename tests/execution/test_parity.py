@@ -106,7 +106,7 @@ def test_orders_positions_and_brackets(spec, seed):
 
 def test_a_play_trades_and_its_stages_are_recorded():
     kwargs = {"action": WEIGHTS[1], "portfolio": STAGES[2], "sizing": "at_decision"}
-    env, ours, result = assert_equal_everywhere(kwargs, random_panel(5, bars=30, assets=3), 1)
+    env, _, result = assert_equal_everywhere(kwargs, random_panel(5, bars=30, assets=3), 1)
     assert result.stages == ("continuous_weights", "execution_test_smoothed") == env.decider.stage_names
     assert result.targets.shape == (29, 2, 3)
     assert not np.array_equal(result.targets[:, 0], result.targets[:, 1])
@@ -124,7 +124,7 @@ def test_accounts_of_a_batch_are_as_one_by_one():
     twin, policy = on_engine(env), policy_of(env, 4)
     seen = [batch.reset(seed=7)[0] for batch in (env, twin)]
     for step in range(70):  # more than two episodes
-        actions = (policy.act(seen[0], None, deterministic=True, masks=None) + [0, step % 3, step % 5]) % 6
+        actions = (policy.act(seen[0], None, deterministic=True, masks=None) + np.array([0, step % 3, step % 5])) % 6
         ours, engines = env.step(actions), twin.step(actions)
         for left, right in zip(ours[:4], engines[:4], strict=True):
             np.testing.assert_array_equal(left, right)

@@ -34,22 +34,25 @@ class RLBacktestEnv(TradingEnv):
 
     def __init__(self, request: EnvRequest, plan: TradingPlan, engine: BaseBacktestEngine) -> None:
         self.engine = engine
+        self._sessions: EngineStep | None = None
         super().__init__(request, plan)
 
     def decision_step(self) -> EngineStep:
         """The sessions of the engine."""
         request = BacktestRequest.of_plan(self.plan, self.market, self.decider)
-        self._sessions = EngineStep(self.view, self.decider, request, self.engine)
-        return self._sessions
+        self._sessions = sessions = EngineStep(self.view, self.decider, request, self.engine)
+        return sessions
 
     def begin(self, rows: Array, draws: Array) -> None:
         """All cash, on the episode's first bar, in sessions of their own."""
         super().begin(rows, draws)
+        assert self._sessions is not None
         self._sessions.begin(rows)
 
     def close_extras(self, **kwargs: object) -> None:
-        """Ends the sessions."""
-        self._sessions.begin(self._all)
+        """Ends the sessions, where it came to have any."""
+        if self._sessions is not None:
+            self._sessions.begin(self._all)
 
 
 class UnrestorableBacktestEnv(RLBacktestEnv):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -68,7 +68,7 @@ class BacktestRequest:
     """
 
     market: Market
-    trade: Trade = Trade("weights")
+    trade: Trade = field(default_factory=lambda: Trade("weights"))
     costs: CostModel = field(default_factory=CostModel)
     margin: Margin = CASH_ACCOUNT
     sizing: SizingRules | None = None
@@ -100,18 +100,25 @@ class BacktestRequest:
             market: The market of its panel.
             decider: The decider of its action and stages.
         """
-        return cls(
+        rules = cls(
             market=market,
-            trade=decider.trade,
             costs=plan.costs,
             margin=plan.margin,
             sizing=plan.sizing,
             cash=plan.initial_cash,
             first=plan.first_bar,
             last=plan.last_bar,
-            stages=decider.stage_names,
-            action=decider.symbols(market.panel),
             tracks_cost=plan.tracks_cost,
+        )
+        return rules.decided_by(decider)
+
+    def decided_by(self, decider: Decider) -> BacktestRequest:
+        """The same for decisions of that decider: what they mean, and what its targets come from."""
+        return replace(
+            self,
+            trade=decider.trade,
+            stages=decider.stage_names,
+            action=decider.symbols(self.market.panel),
             stops=decider.stops_orders,
         )
 
@@ -184,7 +191,7 @@ class EngineSession(abc.ABC):
     def step(self, decision: Decision | None) -> None:
         """Trades by a decision, or not at all, and moves the account to the next bar."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (most hold nothing)
         """Frees what the session holds."""
 
 
@@ -239,7 +246,7 @@ class SteppedEngine(BaseBacktestEngine):
         actions = market.dividends is not None or market.splits is not None or market.ends is not None
         for what, is_lacking, remedy in (
             (f"fill {market.fill.name!r}", market.fill.name not in can.fills, f"Use {_either(can.fills)}."),
-            (f"sizing {request.sizes}", request.sizes not in can.sizings, f"Use {_either(can.sizings)}."),
+            (f"sizing {request.sizes}", request.sizes not in can.sizings, f"Give --sizing {_either(can.sizings)}."),
             (f"targets of {request.trade.way}", request.trade.way not in can.trades, f"Use {_either(can.trades)}."),
             ("an account with margin", request.margin.lends and not can.margin, "Use a cash account."),
             ("costs with impact", request.costs.impact > 0 and not can.impact, "Set impact to 0."),

@@ -37,11 +37,7 @@ class BacktestRequest(Judging):
 @operation("backtest", changes=True)
 def backtest(settings: Settings, request: BacktestRequest, *, caller: Caller = NOBODY) -> RunResult:
     """Plays a policy on a backtest engine over the whole window, in a run of its own with positions and fills."""
-    if (request.target is None) == (request.model_id is None):
-        raise OptionError("rl backtest", "it plays one policy", "Give a run, a spec, or --model-id N.")
-    for flag, value in (("--policy", request.policy), ("--checkpoint", request.checkpoint)):
-        if value is not None and (request.model_id is not None or (request.policy and flag != "--policy")):
-            raise OptionError(f"option {flag}", "another policy is named already", "Give one of them.")
+    _refuse_two_policies(request)
     overrides, window = resolve_arguments(request.options, caller, BACKTESTING), request.window
     chosen = {
         "sizing": request.sizing,
@@ -63,6 +59,19 @@ def backtest(settings: Settings, request: BacktestRequest, *, caller: Caller = N
         spec = spec if request.policy is None else _with_rule(spec, request.policy)
         runtime = RLRuntime(spec, settings, overrides=overrides.sources)
     return runtime.backtest(request.engine, checkpoint=request.checkpoint, **chosen)
+
+
+def _refuse_two_policies(request: BacktestRequest) -> None:
+    if (request.target is None) == (request.model_id is None):
+        raise OptionError("rl backtest", "it plays one policy", "Give a run, a spec, or --model-id N.")
+    named = {
+        "--model-id": request.model_id is not None,
+        "--checkpoint": request.checkpoint is not None,
+        "--policy": request.policy is not None,
+    }
+    given = [flag for flag, is_given in named.items() if is_given]
+    if len(given) > 1:
+        raise OptionError(f"options {' and '.join(given)}", "each names a policy", "Give one of them.")
 
 
 def _with_rule(spec: RLExperimentSpec, policy: str) -> RLExperimentSpec:

@@ -263,7 +263,8 @@ _SETTINGS_OPTIONS = (
     _setting("Record", "maxRows", "--record-max-rows", "record.max_rows"),
     _setting("Record", "observations", "--record-observations", "record.observations"),
     # A resumed run goes on as it began.
-    _setting("Record", "positions", "--record-positions", "record.positions", verbs=(*_RUNS_SPEC, "replay", "backtest")),
+    _setting("Record", "positions", "--record-positions", "record.positions",
+             verbs=(*_RUNS_SPEC, "replay", "backtest")),
     _setting("Record", "memoryMb", "--record-memory-mb", "record.memory_mb"),
     _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse", verbs=(*_RUNS, *_STEPS)),
