@@ -21,6 +21,7 @@ class Smoothed(PortfolioStage):
     """Halfway from the weights of the step before."""
 
     rl_alias = "execution_test_smoothed"
+    role = "time"
     asset_state = ("before",)
 
     def step(self, view, state, out):

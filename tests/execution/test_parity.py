@@ -14,7 +14,29 @@ from tests.envs.panels import random_panel
 from tests.execution.plays import asked, environment, on_engine, played, policy_of
 
 FILLS = ["next_open", "next_close", "same_close", "cheat_on_open"]
-STAGES = [[], [{"class": "identity"}], [{"class": "execution_test_smoothed"}]]
+#: Stages by role, in their order; each is there or not.
+STAGES = {
+    "select": [
+        {"class": "momentum", "kwargs": {"k": 2, "lookback": 5}},
+        {"class": "liquidity", "kwargs": {"lookback": 3}},
+    ],
+    "allocate": [
+        {"class": "identity"},
+        {"class": "softmax", "kwargs": {"temperature": 0.5}},
+        {"class": "inverse_volatility", "kwargs": {"lookback": 8}},
+    ],
+    "time": [
+        {"class": "volatility_target", "kwargs": {"lookback": 5}},
+        {"class": "turbulence", "kwargs": {"threshold": 80.0, "smoothing": 0.1, "cooldown_bars": 2}},
+        {"class": "execution_test_smoothed"},
+    ],
+    "risk": [
+        {"class": "position_cap", "kwargs": {"max_position": 0.2}},
+        {"class": "turnover", "kwargs": {"max_turnover": 0.1}},
+        {"class": "drawdown", "kwargs": {"max_drawdown": 0.02, "cooldown_bars": 3}},
+        {"class": "daily_loss", "kwargs": {"max_daily_loss": 0.01}},
+    ],
+}
 #: Actions by what they trade, and what their account needs.
 WEIGHTS = [{"class": "softmax_weights"}, {"class": "continuous_weights"}]
 SHORT = {"class": "continuous_weights", "kwargs": {"short": True, "gross": 1.5}}
@@ -50,6 +72,16 @@ rules = st.none() | st.fixed_dictionaries(
 
 
 @st.composite
+def stages(draw):
+    """Stages of every role, in the order of the roles."""
+    found = []
+    for role, of_role in STAGES.items():
+        most = 1 if role in ("allocate", "select") else 2
+        found += draw(st.lists(st.sampled_from(of_role), max_size=most, unique_by=lambda stage: stage["class"]))
+    return found
+
+
+@st.composite
 def specs(draw, actions, *, sized):
     """Parameters of an environment, and a panel, for actions of one sort."""
     action = draw(st.sampled_from(actions))
@@ -57,7 +89,7 @@ def specs(draw, actions, *, sized):
     if action is SHORT:
         kwargs["margin"] = MARGIN
     if sized is not None:
-        kwargs |= {"portfolio": draw(st.sampled_from(STAGES)), "sizing": sized}
+        kwargs |= {"portfolio": draw(stages()), "sizing": sized}
         kwargs |= {"order_rules": draw(rules)} if sized == "at_decision" else {}
     if draw(st.booleans()):
         kwargs["turbulence_threshold"] = 70.0
@@ -105,7 +137,7 @@ def test_orders_positions_and_brackets(spec, seed):
 
 
 def test_a_play_trades_and_its_stages_are_recorded():
-    kwargs = {"action": WEIGHTS[1], "portfolio": STAGES[2], "sizing": "at_decision"}
+    kwargs = {"action": WEIGHTS[1], "portfolio": STAGES["time"][2:], "sizing": "at_decision"}
     env, _, result = assert_equal_everywhere(kwargs, random_panel(5, bars=30, assets=3), 1)
     assert result.stages == ("continuous_weights", "execution_test_smoothed") == env.decider.stage_names
     assert result.targets.shape == (29, 2, 3)

@@ -1,4 +1,4 @@
-"""A trained policy on backtest engines: runs of their own, equal to what the environment did where the engine is exact."""
+"""A trained policy on backtest engines: runs of their own, equal to the environment where the engine is exact."""
 
 import dataclasses
 import json

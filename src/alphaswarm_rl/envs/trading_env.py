@@ -16,6 +16,7 @@ from alphaswarm_rl.envs.episodes import checked_request
 from alphaswarm_rl.envs.trading_plan import END_OF_DATA, STARTING_MONEY, TradingParts, TradingPlan
 from alphaswarm_rl.market.decision_step_numpy import NumpyDecisionStep
 from alphaswarm_rl.market.market import market_of
+from alphaswarm_rl.market.sizing import SizedOrders
 from alphaswarm_rl.market.trade_log import log_names
 from alphaswarm_rl.market.trades import TradedNames, TradeTables, names_of
 
@@ -38,6 +39,10 @@ class DecisionStep(Protocol):
     @property
     def log(self) -> StepLog | None:
         """What the last step did; None unless steps are logged."""
+
+    @property
+    def sized(self) -> SizedOrders | None:
+        """What the last step ordered; None where weights have no orders."""
 
     def step(self, actions: Array) -> None:
         """One bar of trading for all accounts."""
@@ -111,6 +116,11 @@ class TradingEnv(BaseRLEnv):
         """What the numbers of its actions, targets and positions are about."""
         return names_of(self.decider, self.market)
 
+    @property
+    def sized(self) -> SizedOrders | None:
+        """What the last step ordered, in arrays that the next one writes over; None where weights have no orders."""
+        return self._decision.sized
+
     def log_trades(self) -> TradeTables:
         """From now on infos hold `trades`: arrays of what each step did, asset by asset.
 
@@ -118,7 +128,7 @@ class TradingEnv(BaseRLEnv):
             What turns them into positions and fills.
         """
         self._decision.logs = True
-        return TradeTables.of(self.traded_names, self.market, self.plan.costs, self.trade)
+        return TradeTables.of(self.decider, self.market, self.plan.costs)
 
     def observe(self, rows: Array) -> Array:
         """What these environments show."""
@@ -137,7 +147,8 @@ class TradingEnv(BaseRLEnv):
 
     @cached_property
     def _log_names(self) -> tuple[str, ...]:
-        return log_names(self.market, self.trade, self.plan.margin, stops=self.decider.stops_orders)
+        stops, limited = self.decider.stops_orders, bool(self.decider.limits)
+        return log_names(self.market, self.trade, self.plan.margin, stops=stops, limited=limited)
 
     def _account(self) -> dict[str, Array]:
         """The arrays of the accounts; the last action is none of them."""

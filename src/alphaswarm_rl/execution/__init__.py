@@ -1,1 +1,1 @@
-"""From target weights to fills: backtest engines, the bridge by which strategies ask a policy, orders."""
+"""From target weights to orders and fills: backtest engines, the bridge to policies, whoever fills or stops orders."""

@@ -18,6 +18,7 @@ from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession, Stepp
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.decision_step_numpy import ActionCheck
 from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.market.sizing import SizedOrders
 
 
 class RLBacktestEnv(TradingEnv):
@@ -86,6 +87,7 @@ class EngineStep:
 
     Attributes:
         closed: Units (n, A) that were closed by force in the step, by reason.
+        sized: What the last step ordered, where decisions make orders of weights; else None.
         logs: Whether steps are logged.
         log: What the last step did, asset by asset; None unless steps are logged.
     """
@@ -94,6 +96,8 @@ class EngineStep:
         if isinstance(engine, SteppedEngine):
             engine.check(request)
         self.closed: dict[str, Array] = {}
+        shape = view.positions.shape
+        self.sized = None if request.sizing is None else SizedOrders(np.zeros(shape), np.zeros(shape, np.int8))
         self.logs = False
         self.log: _Logs | None = None
         self._view, self._decider, self._request, self._engine = view, decider, request, engine
@@ -114,14 +118,17 @@ class EngineStep:
         """Decides for all accounts and has each played for one bar."""
         view, checked = self._view, self._actions.checked(actions)
         trace: list[Array] = []
-        targets = self._decider.decide(view, checked, None, trace)
+        measured: list[Array] = []
+        targets = self._decider.decide(view, checked, None, trace, measured)
         stopped = np.asarray(self._decider.stopped(view)) if self._request.stops else None
         self.closed = {}
         for row, account in enumerate(self._accounts):
             account.action = checked[row : row + 1]
             session = self._sessions.get(row) or self._open(row, account)
             session.logs = self.logs
-            session.step(self._decision(row, targets, trace, stopped))
+            session.step(self._decision(row, targets, trace, measured, stopped))
+            if self.sized is not None and session.sized is not None:
+                self.sized.orders[row], self.sized.reasons[row] = session.sized.orders[0], session.sized.reasons[0]
             for reason, units in session.closed.items():
                 self.closed.setdefault(reason, np.zeros_like(view.positions))[row] = units[0]
         self.log = _Logs(self._sessions, self._accounts) if self.logs else None
@@ -131,12 +138,15 @@ class EngineStep:
         self._sessions[row] = session
         return session
 
-    def _decision(self, row: int, targets: Array, trace: list[Array], stopped: Array | None) -> Decision:
+    def _decision(
+        self, row: int, targets: Array, trace: list[Array], measured: list[Array], stopped: Array | None
+    ) -> Decision:
         one = slice(row, row + 1)
         return Decision(
             targets[one],
             tuple(array[one] for array in trace),
             None if stopped is None else stopped[one],
+            tuple(array[one] for array in measured),
             self._deciders[row] if self._request.trade.bracket else None,
         )
 

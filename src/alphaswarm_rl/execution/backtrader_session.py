@@ -72,6 +72,9 @@ class BacktraderSession(EngineSession):
             stages = len(self.request.stages)
             nothing = np.full_like(view.positions, np.nan)
             self.log.targets = [nothing] * stages if decision is None else list(decision.trace)
+            if self.request.limits:
+                none = np.full((1, len(self.request.limits)), np.nan)
+                self.log.measured = [none] if decision is None or not decision.measured else list(decision.measured)
         self._to_broker.put(self._sized(decision))
         held = self._answer()
         self._take_over(held)

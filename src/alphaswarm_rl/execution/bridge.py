@@ -140,9 +140,11 @@ class RLAgentBridge(BaseRLAgentBridge):
 
     def _through_stages(self, account: View, action: Array) -> Decision:
         trace: list[Array] = []
-        targets = self.decider.decide(account, action, None, trace)
+        measured: list[Array] = []
+        targets = self.decider.decide(account, action, None, trace, measured)
         stopped = np.asarray(self.decider.stopped(account)) if self.decider.stops_orders else None
-        return Decision(targets, tuple(trace), stopped, self.decider if self.decider.trade.bracket else None)
+        brackets = self.decider if self.decider.trade.bracket else None
+        return Decision(targets, tuple(trace), stopped, tuple(measured), brackets)
 
     def _held(self, account: View, error: Exception) -> RLDecision:
         """The last decision once more; orders in units are not repeated."""

@@ -20,12 +20,14 @@ class Decision:
         targets: What the request's `Trade` says: weights or orders (1, A), or the position in one asset (1,).
         trace: The targets after the action, after each stage and after the gate; the last is `targets`.
         stopped: Which assets are sold by a stop, (1, A); None where there are none.
+        measured: What was compared with the limits of portfolio stages, (1, limits) for each stage that has some.
         decider: Who closes brackets inside the bar; None: nobody.
     """
 
     targets: Array
     trace: tuple[Array, ...] = ()
     stopped: Array | None = None
+    measured: tuple[Array, ...] = ()
     decider: Decider | None = None
 
     @classmethod
@@ -41,19 +43,29 @@ class GivenTargets(Decider):
     Args:
         trade: What targets mean.
         stages: What they come from.
+        action: What each component of an action is about; empty: the assets.
         stops: Whether decisions sell by stops of their own.
+        limits: The limits that portfolio stages set, by name.
 
     Attributes:
         decision: The next decision; None: nothing is ordered, and brackets stay as they are.
     """
 
-    def __init__(self, trade: Trade, stages: tuple[str, ...], *, stops: bool) -> None:
+    def __init__(
+        self,
+        trade: Trade,
+        stages: tuple[str, ...],
+        *,
+        action: tuple[str, ...] = (),
+        stops: bool = False,
+        limits: tuple[tuple[str, float], ...] = (),
+    ) -> None:
         from gymnasium.spaces import Discrete
 
         self.space = Discrete(1)  # the one action: take what is given
         self.trade = trade
         self.decision: Decision | None = None
-        self._names, self._stops = stages, stops
+        self._names, self._action, self._stops, self._limits = stages, action, stops, limits
         self._brackets: Decider | None = None
 
     @property
@@ -62,23 +74,35 @@ class GivenTargets(Decider):
         return self._names
 
     def symbols(self, panel: Panel) -> tuple[str, ...]:
-        """The assets."""
-        return panel.assets
+        """What actions are about, or the assets."""
+        return self._action or panel.assets
 
-    def decide(self, view: View, actions: Array, out: Array | None = None, trace: list[Array] | None = None) -> Array:
+    @property
+    def limits(self) -> tuple[tuple[str, float], ...]:
+        """The limits that portfolio stages set, by name."""
+        return self._limits
+
+    def decide(
+        self,
+        view: View,
+        actions: Array,
+        out: Array | None = None,
+        trace: list[Array] | None = None,
+        measured: list[Array] | None = None,
+    ) -> Array:
         """The decision's targets; where nothing is decided there are none."""
         decision = self.decision
         if decision is not None:
             self._brackets = decision.decider
         if out is None:
-            shape = (1,) if self.trade.way == "position" else (1, view.market.assets)
-            out = np.empty(shape)
+            out = np.empty((1,) if self.trade.way == "position" else (1, view.market.assets))
         out[...] = np.nan if decision is None else decision.targets
         if trace is not None:
-            if decision is None or len(decision.trace) != len(self._names):
-                trace.extend(np.array(out) for _ in self._names)
-            else:
-                trace.extend(decision.trace)
+            whole = decision is not None and len(decision.trace) == len(self._names)
+            trace.extend(decision.trace if whole and decision is not None else [np.array(out)] * len(self._names))
+        if measured is not None and self._limits:
+            nothing = (np.full((1, len(self._limits)), np.nan),)
+            measured.extend(nothing if decision is None or not decision.measured else decision.measured)
         return out
 
     def exits(self, view: View) -> Array:

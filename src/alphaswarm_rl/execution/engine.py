@@ -25,13 +25,13 @@ from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.execution.backtest_result import BacktestRecord, BacktestResult
 from alphaswarm_rl.execution.bridge import NoopRLAgentBridge
-from alphaswarm_rl.execution.decision import Decision
+from alphaswarm_rl.execution.decision import Decision, GivenTargets
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.sizing import SizedOrders, SizingRules
 from alphaswarm_rl.market.trade_log import TradeLog, log_names
-from alphaswarm_rl.market.trades import TradedNames, TradeTables
+from alphaswarm_rl.market.trades import TradeTables
 
 if TYPE_CHECKING:
     from alphaswarm_rl.envs.trading_plan import TradingPlan
@@ -65,6 +65,7 @@ class BacktestRequest:
         action: What each component of an action is about, for the tables; empty: the assets.
         tracks_cost: Whether the account keeps the average price of what it holds.
         stops: Whether decisions sell by stops of their own.
+        limits: The limits that portfolio stages set, by name.
     """
 
     market: Market
@@ -79,6 +80,7 @@ class BacktestRequest:
     action: tuple[str, ...] = ()
     tracks_cost: bool = False
     stops: bool = False
+    limits: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         bars = self.market.panel.num_bars
@@ -120,6 +122,7 @@ class BacktestRequest:
             stages=decider.stage_names,
             action=decider.symbols(self.market.panel),
             stops=decider.stops_orders,
+            limits=decider.limits,
         )
 
     @property
@@ -137,20 +140,18 @@ class BacktestRequest:
         """When weights become units: `at_fill` or `at_decision`."""
         return "at_fill" if self.sizing is None else "at_decision"
 
-    @cached_property
-    def names(self) -> TradedNames:
-        """What its numbers are about."""
-        assets = self.market.panel.assets
-        return TradedNames(assets, self.action or assets, self.stages, self.trade.way)
+    def decider(self) -> GivenTargets:
+        """The decider of a decision step that takes its decisions."""
+        return GivenTargets(self.trade, self.stages, action=self.action, stops=self.stops, limits=self.limits)
 
     @cached_property
     def log_names(self) -> tuple[str, ...]:
         """The arrays that a log of its steps has."""
-        return log_names(self.market, self.trade, self.margin, stops=self.stops)
+        return log_names(self.market, self.trade, self.margin, stops=self.stops, limited=bool(self.limits))
 
     def tables(self) -> TradeTables:
         """What turns logs of its steps into positions and fills."""
-        return TradeTables.of(self.names, self.market, self.costs, self.trade)
+        return TradeTables.of(self.decider(), self.market, self.costs)
 
     def account(self) -> View:
         """A new account at the first bar."""

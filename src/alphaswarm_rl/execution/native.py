@@ -49,7 +49,7 @@ class NativeSession(EngineSession):
 
     def __init__(self, request: BacktestRequest, account: View) -> None:
         super().__init__(request, account)
-        self._given = GivenTargets(request.trade, request.stages, stops=request.stops)
+        self._given = request.decider()
         self._step = _HoldingStep(account, self._given, request.costs, request.margin, request.sizing)
 
     def step(self, decision: Decision | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from typing import Self
 
 from alphaswarm_rl.core.kinds import SmallComponent
 from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
@@ -60,7 +61,7 @@ class Part:
         """Goes on with a market of more bars; its own arrays stay."""
         self.state = {**self._shared(market), **self.own}
 
-    def holding(self, own: Mapping[str, BackendArray]) -> Part:
+    def holding(self, own: Mapping[str, BackendArray]) -> Self:
         """The same part with other arrays of its own, for steps that are functions of tensors."""
         part = copy(self)
         part.own = dict(own)
