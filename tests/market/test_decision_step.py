@@ -50,6 +50,7 @@ class SmoothingStage(PortfolioStage):
     """Halfway from the weights of the step before."""
 
     rl_alias = "decision_test_smoothing"
+    role = "time"
     asset_state = ("before",)
 
     def step(self, view, state, out):

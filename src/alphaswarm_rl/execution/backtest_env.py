@@ -60,12 +60,12 @@ class UnrestorableBacktestEnv(RLBacktestEnv):
     """The same in an engine whose sessions cannot be put back into a state: it has none to save."""
 
     @property
-    def get_state(self) -> NoReturn:  # type: ignore[override]
+    def get_state(self) -> NoReturn:
         """Not there."""
         raise AttributeError("get_state")
 
     @property
-    def set_state(self) -> NoReturn:  # type: ignore[override]
+    def set_state(self) -> NoReturn:
         """Not there."""
         raise AttributeError("set_state")
 

@@ -116,7 +116,8 @@ class BacktraderSession(EngineSession):
         view.traded[0] = held.positions - view.positions[0]
         view.positions[0], view.cash[0] = held.positions, held.cash
         price = view.fill_price
-        view.cost[:] = sum(fees_by_part(self._rates, view.traded, price, None)).sum(axis=-1)
+        commission, spread, _ = fees_by_part(self._rates, view.traded, price, None)
+        view.cost[:] = (commission + spread).sum(axis=-1)
         before = np.where(view.value_before > 0, view.value_before, np.inf)
         view.turnover[:] = (np.abs(view.traded) * price).sum(axis=-1) / before
         view.carry[:] = 0.0
@@ -198,6 +199,7 @@ class _Broker(bt.brokers.BackBroker):  # type: ignore[misc]
 
     def __init__(self, rates: CostRates, tradable: Array) -> None:
         super().__init__()
+        self.pending: deque[Any]
         self._rates, self._tradable = rates, tradable
         #: The last known prices, while orders are made.
         self.known: dict[Any, float] = {}

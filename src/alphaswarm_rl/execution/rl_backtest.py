@@ -33,7 +33,7 @@ class RLBacktest(TradingComponent):
 
     rl_alias = "rl_backtest"
     rl_short_names = ("RLBacktestEnv",)
-    rl_tags = ("native", "market")
+    rl_tags = ("native", "exact-resume", "market")
 
     class Config(TradingConfig):
         """Parameters of environments on an engine."""

@@ -39,15 +39,17 @@ def backtest(settings: Settings, request: BacktestRequest, *, caller: Caller = N
     """Plays a policy on a backtest engine over the whole window, in a run of its own with positions and fills."""
     _refuse_two_policies(request)
     overrides, window = resolve_arguments(request.options, caller, BACKTESTING), request.window
-    chosen = {
+    given = overrides.arguments
+    chosen: BacktestArguments = {
         "sizing": request.sizing,
+        "seed": given.get("seed"),
         "window": window,
+        "deterministic": given.get("deterministic"),
         "strict": request.strict,
-        **{name: value for name, value in overrides.arguments.items() if name in BACKTESTING},
     }
 
     from alphaswarm_rl.runtime import RLRuntime
-    from alphaswarm_rl.runtime.model_runs import backtest_model
+    from alphaswarm_rl.runtime.model_runs import BacktestArguments, backtest_model
 
     if request.model_id is not None:
         return backtest_model(request.model_id, settings, request.engine, overrides=overrides.sources, **chosen)
