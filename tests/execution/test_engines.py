@@ -14,8 +14,10 @@ from alphaswarm_rl.core.errors import BookError
 from alphaswarm_rl.core.kinds import BaseBacktestEngine
 from alphaswarm_rl.execution.bridge import BaseRLAgentBridge, NoopRLAgentBridge, RLDecision
 from alphaswarm_rl.execution.decision import Decision
-from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession, SteppedEngine, ask_agent
-from alphaswarm_rl.execution.native import NativeEngine, NativeSession
+from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession
+from alphaswarm_rl.execution.native import NativeEngine
+from alphaswarm_rl.execution.native_session import NativeSession
+from alphaswarm_rl.execution.stepped_engine import SteppedEngine, ask_agent
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.fills import FILL_POLICIES, fill_policy
 from alphaswarm_rl.market.margin import Margin

@@ -14,7 +14,8 @@ from alphaswarm_rl.core.view import View
 from alphaswarm_rl.envs.trading_env import TradingEnv
 from alphaswarm_rl.envs.trading_plan import TradingPlan
 from alphaswarm_rl.execution.decision import Decision
-from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession, SteppedEngine
+from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession
+from alphaswarm_rl.execution.stepped_engine import SteppedEngine
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.decision_step_numpy import ActionCheck
 from alphaswarm_rl.market.part import Part

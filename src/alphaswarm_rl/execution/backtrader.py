@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from alphaswarm_rl.core.contracts import EngineCapabilities
 from alphaswarm_rl.core.errors import require
-from alphaswarm_rl.core.view import View
-from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession, SteppedEngine
+from alphaswarm_rl.execution.stepped_engine import SteppedEngine
+
+if TYPE_CHECKING:
+    from alphaswarm_rl.core.view import View
+    from alphaswarm_rl.execution.backtrader_session import BacktraderSession
+    from alphaswarm_rl.execution.engine import BacktestRequest
 
 
 class BacktraderEngine(SteppedEngine):
@@ -25,7 +31,7 @@ class BacktraderEngine(SteppedEngine):
         sizings=frozenset({"at_decision"}),
     )
 
-    def open(self, request: BacktestRequest, account: View) -> EngineSession:
+    def open(self, request: BacktestRequest, account: View) -> BacktraderSession:
         """An account at Backtrader's broker."""
         require("backtrader", extra="backtest")
         from alphaswarm_rl.execution.backtrader_session import BacktraderSession
