@@ -69,8 +69,6 @@ class TradeLog:
     def arrays(self, view: View, names: tuple[str, ...]) -> NamedArrays:
         """The arrays by name, once the step is over; `view` are the accounts then."""
         xp = view.xp
-        exits = zip(*self._exits, strict=True)
-        quantity, price, stop = (xp.stack(list(parts), axis=-1) for parts in exits)
         nothing = xp.zeros_like(view.positions)
         found = {
             "bar": copied(view.bar),
@@ -80,13 +78,13 @@ class TradeLog:
             "quantity": copied(view.positions),
             "targets": xp.stack(self.targets, axis=1),
             "ordered": self.ordered,
-            "exit_quantity": quantity,
-            "exit_price": price,
-            "exit_stop": stop,
             "stopped": self.stopped,
             "ended": nothing if self.ended is None else self.ended,
             "called": nothing if self.called is None else self.called,
         }
+        if "exit_quantity" in names:
+            exits = (xp.stack(list(parts), axis=-1) for parts in zip(*self._exits, strict=True))
+            found |= dict(zip(("exit_quantity", "exit_price", "exit_stop"), exits, strict=True))
         if "measured" in names:
             found["measured"] = xp.concatenate(self.measured, axis=-1)
         return {name: found[name] for name in names}
