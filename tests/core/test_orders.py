@@ -58,7 +58,7 @@ def test_leverage_is_no_mistake_where_it_is_there_and_rounding_never_is():
 
 
 def test_a_symbol_that_is_not_there_is_named_with_the_nearest():
-    with pytest.raises(OrderError, match="the symbol 'PEQ'.*Did you mean 'PEP'"):
+    with pytest.raises(OrderError, match=r"the symbol 'PEQ'.*Did you mean 'PEP'"):
         targets().weight("PEQ")
 
 

@@ -55,8 +55,8 @@ def test_actions_without_weights_are_refused(action, backend):
 def test_rules_of_orders_that_nobody_makes_are_refused():
     with pytest.raises(AlphaSwarmError, match="they need sizing: at_decision"):
         make_env("stock_portfolio", panel=random_panel(1), lookback=5, order_rules={"lot": 1})
+    rules = {"min_notional": 10.0, "max_order_notional": 5.0}
     with pytest.raises(AlphaSwarmError, match="max_order_notional must be above min_notional"):
-        rules = {"min_notional": 10.0, "max_order_notional": 5.0}
         make_env("stock_portfolio", panel=random_panel(1), lookback=5, **AT_DECISION, order_rules=rules)
     with pytest.raises(ComponentError, match="at_decisions"):
         make_env("stock_portfolio", panel=random_panel(1), lookback=5, sizing="at_decisions")

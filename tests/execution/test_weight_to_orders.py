@@ -71,9 +71,9 @@ def test_a_retry_has_the_names_of_the_first_and_another_decision_has_others():
 
 def test_what_is_not_ordered_says_why():
     maker = WeightToOrders(SizingRules(rebalance_threshold=0.1, lot=1, min_notional=50), ONE_PERCENT)
-    now = account(500.0, {"A": 10.0, "B": 10.0, "C": 10.0, "D": 400.0}, positions={"B": 50.0})
-    found = maker.orders(target(A=0.08, B=0.45, C=0.52, D=0.0), now, run_id="run")
-    assert words(found) == [("buy", 49.0, "C")]
+    now = account(300.0, {"A": 10.0, "B": 10.0, "C": 10.0, "D": 400.0}, positions={"B": 70.0})
+    found = maker.orders(target(A=0.08, B=0.62, C=0.3, D=0.0), now, run_id="run")
+    assert words(found) == [("buy", 29.0, "C")]
     assert reasons(found) == {"A": "below_threshold", "B": "below_threshold", "C": "buying_power"}
 
 

@@ -377,5 +377,5 @@ def test_a_bots_file_stops_while_the_ledger_is_locked(ledger: Ledger, file: Path
 
 
 def test_a_bot_without_a_plain_name_has_no_brake(ledger: Ledger) -> None:
-    with pytest.raises(LedgerError, match="the bot '../x'"):
+    with pytest.raises(LedgerError, match=r"the bot '\.\./x'"):
         Brake(ledger, QUICK, bot="../x")

@@ -27,7 +27,7 @@ class Step:
         for fill in fills:
             self.cost += fill.cost
             self.traded[fill.asset] += fill.quantity
-            self.turnover += abs(fill.quantity) * fill.price / equity
+            self.turnover += abs(fill.quantity) * fill.price / equity if equity > 0 else 0.0
             if fill.reason != "order":
                 self.closed.setdefault(fill.reason, np.zeros(self.assets))[fill.asset] += fill.quantity
 

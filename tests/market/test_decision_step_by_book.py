@@ -228,7 +228,7 @@ def test_the_gate_closes_at_the_threshold_itself_and_not_below_it(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_order_that_was_sized_before_a_split_is_filled_as_many_units_more(backend):
-    """Half of 1000 at 10 are 50 units; over a split of 2 they are 100 at 6, and the cash left is 400 less their costs."""
+    """Half of 1000 at 10 are 50 units; over a split of 2 they are 100 at 6, which 1000 pay for."""
     closes, opens = [[10.0], [6.0], [6.0]], [[10.0], [6.0], [6.0]]
     panel = panel_of(closes, open=opens, splits=[[1.0], [2.0], [1.0]])
     action = Scripted(Trade("weights"), np.full(3, np.nan))

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from alphaswarm_rl.core.errors import OrderError
-from alphaswarm_rl.core.risk_limits import LimitBreach, RiskLimits, breaks
+from alphaswarm_rl.core.risk_limits import TOLERANCE, LimitBreach, RiskLimits, breaks
 
 
 class KillSwitch(Protocol):
@@ -76,7 +76,7 @@ class EquityGuard:
         """
         if not np.isfinite(equity):
             raise OrderError(f"the equity at {at}", f"it is {equity}", "Mend what values the account.")
-        day = np.datetime64(at, "D")
+        day = np.datetime64(at).astype("datetime64[D]")
         before = self.marks
         if before is None:
             before = EquityMarks(equity, day, equity, equity)
@@ -103,7 +103,7 @@ class EquityGuard:
             ("max_drawdown", self._limits.max_drawdown, marks.peak, "its highest value"),
         ):
             loss = 1.0 - marks.last / start if start > 0 else 1.0
-            if limit is not None and breaks(kind, loss, limit):
+            if limit is not None and breaks(kind, loss + TOLERANCE, limit):
                 message = f"{kind}: the account lost {loss:.2%} since {since}, and the limit is {limit:.2%}"
                 return LimitBreach(kind, message, loss, limit, "critical")
         return None
