@@ -63,6 +63,15 @@ def test_a_decision_says_what_was_asked_and_answered():
     np.testing.assert_array_equal(decided.history[-1][1], decided.decision.targets)
     assert decided.raw_action.shape == (1, 4)
     assert (decided.call, decided.alarm) == (1, None)
+    target = decided.target_weights()
+    assert target.assets == ("A0", "A1", "A2")
+    assert target.timestamp == decided.timestamp
+    np.testing.assert_array_equal(target.weights, decided.decision.targets[0])
+
+
+def test_orders_in_units_are_no_target_weights():
+    _, agent, request = parts(action={"class": "integer_shares"})
+    assert agent.consult(request.account()).target_weights() is None
 
 
 def test_asked_without_waiting_it_answers_the_same():

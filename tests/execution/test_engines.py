@@ -10,8 +10,9 @@ import pytest
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.contracts import EngineCapabilities, Trade
-from alphaswarm_rl.core.errors import BookError
+from alphaswarm_rl.core.errors import BookError, OrderError
 from alphaswarm_rl.core.kinds import BaseBacktestEngine
+from alphaswarm_rl.core.orders import TargetWeights
 from alphaswarm_rl.execution.bridge import BaseRLAgentBridge, NoopRLAgentBridge, RLDecision
 from alphaswarm_rl.execution.decision import Decision
 from alphaswarm_rl.execution.engine import BacktestRequest, EngineSession
@@ -65,7 +66,9 @@ class CountingBridge(BaseRLAgentBridge):
     def _decide(self, account):
         self.bars.append(int(account.bar[0]))
         decision = Decision.of_weights(np.full(account.market.assets, 0.3))
-        return RLDecision(np.datetime64("2020-01-01"), decision, None, (), self.calls)
+        return RLDecision(
+            np.datetime64("2020-01-01"), account.market.panel.assets, "weights", decision, None, (), self.calls
+        )
 
 
 def test_both_engines_are_registered():
@@ -222,3 +225,27 @@ def test_the_noop_bridge_counts_and_forgets():
     assert agent.calls == 2
     agent.reset()
     assert (agent.calls, agent.last_decision) == (0, None)
+
+
+@every_engine
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        (np.array([0.1, np.nan, 0.2]), "target of asset 1"),
+        (np.array([np.inf, 0.0, 0.2]), "target of asset 0"),
+        (np.array([0.5, 0.5]), r"shape \(1, 2\)"),
+        (np.array([0.5]), r"shape \(1, 1\)"),
+    ],
+    ids=["nan", "inf", "too few", "one"],
+)
+def test_a_decision_that_is_none_is_refused(engine, weights, says):
+    with pytest.raises(OrderError, match=says):
+        engine().run(request_for(engine), lambda *_: Decision.of_weights(weights))
+
+
+def test_target_weights_are_put_in_the_order_of_the_assets():
+    bar = np.datetime64("2020-01-02")
+    decision = Decision.of_target(TargetWeights(("A2", "A0"), np.array([0.5, 0.2]), bar), ("A0", "A1", "A2"))
+    np.testing.assert_array_equal(decision.targets, [[0.2, 0.0, 0.5]])
+    with pytest.raises(OrderError, match="symbol 'A3'"):
+        Decision.of_target(TargetWeights(("A3",), np.array([0.5]), bar), ("A0", "A1", "A2"))

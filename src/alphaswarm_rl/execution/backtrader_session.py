@@ -60,11 +60,11 @@ class BacktraderSession(EngineSession):
         self._rates = request.costs.rates(request.market.panel.periods_per_year)
         self._to_broker: SimpleQueue[_Percents | None] = SimpleQueue()
         self._from_broker: SimpleQueue[_Held | BaseException] = SimpleQueue()
-        self._thread = threading.Thread(target=self._play, name="backtrader", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="backtrader", daemon=True)
         self._thread.start()
         self._answer()  # the first bar: nothing is held yet
 
-    def step(self, decision: Decision | None) -> None:
+    def _play(self, decision: Decision | None) -> None:
         """One bar of Backtrader's loop."""
         view = self.account
         if self.logs:
@@ -126,7 +126,7 @@ class BacktraderSession(EngineSession):
         if view.average_cost is not None:
             view.average_cost[:] = average_cost(view)
 
-    def _play(self) -> None:
+    def _loop(self) -> None:
         """Backtrader's loop, in its thread; what it raises is raised by the next step."""
         try:
             self._cerebro().run(stdstats=False)

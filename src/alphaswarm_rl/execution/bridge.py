@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from alphaswarm_rl.core.orders import TargetWeights
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.execution.decision import Decision
@@ -41,6 +42,8 @@ class RLDecision:
 
     Attributes:
         timestamp: The bar whose close it had seen.
+        assets: The symbols, in the order of targets.
+        way: What targets are: `weights`, `shares` or `position`.
         decision: What is to be traded; None: nothing.
         raw_action: What the policy answered; None where it failed.
         history: The targets (1, A) after each stage, by the name of the stage.
@@ -49,11 +52,24 @@ class RLDecision:
     """
 
     timestamp: np.datetime64
+    assets: tuple[str, ...]
+    way: str
     decision: Decision | None
     raw_action: Array | None
     history: tuple[tuple[str, Array], ...]
     call: int
     alarm: str | None = None
+
+    def target_weights(self, leverage: float = 1.0) -> TargetWeights | None:
+        """What passes on to whoever trades; None where nothing was decided, or something else than weights.
+
+        Args:
+            leverage: The largest sum of absolute weights that is no mistake.
+        """
+        decision = self.decision
+        if decision is None or self.way != "weights":
+            return None
+        return TargetWeights(self.assets, decision.targets[0], self.timestamp, leverage)
 
 
 class BaseRLAgentBridge(abc.ABC):
@@ -94,7 +110,7 @@ class NoopRLAgentBridge(BaseRLAgentBridge):
     """An agent that never trades: what strategies find where nobody attached one."""
 
     def _decide(self, account: View) -> RLDecision:
-        return RLDecision(_now(account), None, None, (), self.calls)
+        return RLDecision(_now(account), _assets(account), "weights", None, None, (), self.calls)
 
 
 class RLAgentBridge(BaseRLAgentBridge):
@@ -113,7 +129,7 @@ class RLAgentBridge(BaseRLAgentBridge):
         super().__init__()
         self.observer, self.decider = observer, decider
         self._policy, self._deterministic = policy, deterministic
-        self._check = ActionCheck(decider.space, 1)
+        self._check, self._way = ActionCheck(decider.space, 1), decider.trade.way
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -128,7 +144,7 @@ class RLAgentBridge(BaseRLAgentBridge):
         except Exception as error:  # noqa: BLE001  (whatever a policy raises: the account must not stand still)
             return self._held(account, error)
         history = tuple(zip(self.decider.stage_names, decision.trace, strict=True))
-        return RLDecision(_now(account), decision, action, history, self.calls)
+        return RLDecision(_now(account), _assets(account), self._way, decision, action, history, self.calls)
 
     def _ask(self, account: View) -> Array:
         observation = self.observer.observe(account)
@@ -152,9 +168,13 @@ class RLAgentBridge(BaseRLAgentBridge):
         self.alarms.append(alarm)
         _log.error("the policy failed and what it decided last is held: %s", alarm, exc_info=error)
         last = self.last_decision
-        repeats = self.decider.trade.way == "weights" and last is not None
+        repeats = self._way == "weights" and last is not None
         decision, history = (last.decision, last.history) if repeats and last is not None else (None, ())
-        return RLDecision(_now(account), decision, None, history, self.calls, alarm)
+        return RLDecision(_now(account), _assets(account), self._way, decision, None, history, self.calls, alarm)
+
+
+def _assets(account: View) -> tuple[str, ...]:
+    return account.market.panel.assets
 
 
 def _now(account: View) -> np.datetime64:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from alphaswarm_rl.core.contracts import Trade
+from alphaswarm_rl.core.errors import OrderError, nearest
+from alphaswarm_rl.core.orders import TargetWeights
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.market.decider import Decider
@@ -35,6 +39,38 @@ class Decision:
         """A decision for these weights (A,), or orders of units."""
         targets = np.array(weights, np.float64)[None]
         return cls(targets, (targets,))
+
+    @classmethod
+    def of_target(cls, target: TargetWeights, assets: Sequence[str]) -> Decision:
+        """A decision for target weights; assets that they do not name get none.
+
+        Args:
+            target: The weights by symbol.
+            assets: The symbols that are traded, in their order.
+        """
+        for symbol in target.assets:
+            if symbol not in assets:
+                raise OrderError(
+                    f"the symbol {symbol!r} of target weights", "it is not traded", nearest(symbol, assets)
+                )
+        by_symbol = target.as_dict()
+        return cls.of_weights(np.array([by_symbol.get(symbol, 0.0) for symbol in assets]))
+
+    def check(self, trade: Trade, assets: int) -> None:
+        """Refuses targets of another shape, and such as are no numbers."""
+        shape = (1,) if trade.way == "position" else (1, assets)
+        if self.targets.shape != shape:
+            raise OrderError(
+                f"a decision with targets of shape {self.targets.shape}", f"they are {shape}", "Give one per asset."
+            )
+        # One look at the sum tells whether any is not a number; a position may be left as it is by NaN.
+        if trade.way != "position" and not math.isfinite(np.add.reduce(self.targets, axis=None)):
+            asset = int(np.flatnonzero(~np.isfinite(self.targets[0]))[0])
+            raise OrderError(
+                f"the target of asset {asset}",
+                f"it is {self.targets[0, asset]}, not a finite number",
+                "Mend the strategy.",
+            )
 
 
 class GivenTargets(Decider):

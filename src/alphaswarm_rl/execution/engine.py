@@ -169,9 +169,15 @@ class EngineSession(abc.ABC):
         self.logs = False
         self.log: TradeLog | None = None
 
-    @abc.abstractmethod
     def step(self, decision: Decision | None) -> None:
         """Trades by a decision, or not at all, and moves the account to the next bar."""
+        if decision is not None:
+            decision.check(self.request.trade, self.request.market.assets)
+        self._play(decision)
+
+    @abc.abstractmethod
+    def _play(self, decision: Decision | None) -> None:
+        """One bar."""
 
     def close(self) -> None:  # noqa: B027  (most hold nothing)
         """Frees what the session holds."""

@@ -27,7 +27,7 @@ class NativeSession(EngineSession):
         self._given = request.decider()
         self._step = _HoldingStep(account, self._given, request.costs, request.margin, request.sizing)
 
-    def step(self, decision: Decision | None) -> None:
+    def _play(self, decision: Decision | None) -> None:
         """One bar of trading."""
         step = self._step
         self._given.decision, step.logs = decision, self.logs
