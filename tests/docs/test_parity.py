@@ -92,5 +92,10 @@ def test_every_preset_is_documented():
 
 def test_every_extra_is_documented():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    pages = "".join(map(text, ("envs.md", "db.md", "data_pipelines.md", "tracking.md", "telemetry.md", "tuning.md")))
+    pages = "".join(
+        map(
+            text,
+            ("envs.md", "db.md", "data_pipelines.md", "tracking.md", "telemetry.md", "tuning.md", "backtesting.md"),
+        )
+    )
     assert [extra for extra in extras if extra not in ("all", "dev") and f"`{extra}`" not in pages] == []
