@@ -257,6 +257,7 @@ class Builder:
                 "fill": plan.fill.name,
                 "initial_cash": plan.initial_cash,
                 "margin": asdict(plan.margin),
+                # Weights at the fill are what judgements from before were made with.
                 **({} if plan.sizing is None else {"sizing": asdict(plan.sizing)}),
                 **({} if played is None or played.capabilities.exact else {"engine": played.rl_alias}),
             }
