@@ -1,6 +1,6 @@
 """Weights within limits: functions of weights (n, A) that make some of them smaller and none larger.
 
-Where a limit is kept the weights come back as they were, bit for bit. In the order of `within`, what one limit gives
+Where a limit is kept the weights come back as they were, bit for bit. In the order of `limit`, what one limit gives
 keeps those before it: cutting a weight never raises the largest share, scaling all of them changes no share, and
 whatever makes weights smaller only takes away increases.
 """
@@ -11,39 +11,28 @@ from math import floor
 
 from alphaswarm_rl.core.risk_limits import TOLERANCE, RiskLimits
 from alphaswarm_rl.core.types import BackendArray
-from alphaswarm_rl.core.view import ArrayFunctions
+from alphaswarm_rl.core.view import ArrayFunctions, View
 
 
-def within(
-    xp: ArrayFunctions,
-    weights: BackendArray,
-    limits: RiskLimits,
-    held: BackendArray | None = None,
-) -> BackendArray:
-    """The weights (n, A) within the limits of weights, all of them at once; losses play no part.
+def limit(view: View, limits: RiskLimits, out: BackendArray) -> None:
+    """Brings the weights in `out` (n, A) within all limits of weights at once; losses play no part.
 
     Args:
-        xp: Array functions.
-        weights: The weights.
+        view: The accounts, whose positions increases are counted from.
         limits: The limits.
-        held: What is held now, (n, A); needed where turnover is limited.
+        out: The weights.
     """
+    xp, backend = view.xp, view.market.backend
     if limits.max_position is not None:
-        weights = xp.clip(weights, -limits.max_position, limits.max_position)
+        backend.limit_each(limits.max_position, out)
     if limits.max_gross is not None:
-        weights = within_gross(xp, weights, limits.max_gross)
+        backend.limit_sum(limits.max_gross, out)
     if limits.max_turnover is not None:
-        weights = within_turnover(xp, weights, held, limits.max_turnover)
+        out[...] = within_turnover(xp, out, view.weights, limits.max_turnover)
     if limits.max_concentration is not None:
-        weights = within_concentration(xp, weights, limits.max_concentration)
+        out[...] = within_concentration(xp, out, limits.max_concentration)
     if limits.max_net is not None:
-        weights = within_net(xp, weights, limits.max_net, limits.max_concentration)
-    return weights
-
-
-def within_gross(xp: ArrayFunctions, weights: BackendArray, most: float) -> BackendArray:
-    """All scaled alike, so that the sum of |w| is at most `most`."""
-    return weights * _cut(xp, gross(xp, weights), most)[:, None]
+        out[...] = within_net(xp, out, limits.max_net, limits.max_concentration)
 
 
 def within_turnover(xp: ArrayFunctions, weights: BackendArray, held: BackendArray, most: float) -> BackendArray:
@@ -82,24 +71,20 @@ def within_concentration(xp: ArrayFunctions, weights: BackendArray, most: float)
     The size is the largest that does it; fewer than 1 / `most` assets leave none, and then nothing is held.
     """
     sizes = xp.abs(weights)
-    largest_first = -xp.sort(-sizes, axis=-1)
-    rest = xp.sum(sizes, axis=-1)
+    ascending = xp.sort(sizes, axis=-1)
+    sums = xp.cumsum(ascending, axis=-1)
     count = sizes.shape[1]
     number = floor(1.0 / most + 1e-9)
     whole = abs(number * most - 1.0) < 1e-9
     # So many equal weights, and no other, fill the whole sum exactly.
-    size = largest_first[:, number - 1] if whole and number <= count else xp.zeros_like(rest)
-    tries = []
-    for cut in range(min(number, count)):
+    size = ascending[:, count - number] if whole and number <= count else xp.zeros_like(sums[:, 0])
+    for cut in reversed(range(min(number if whole else number + 1, count))):
         # With the `cut` largest at one size, that size is this part of what the others sum to.
-        tries.append((most * rest / (1.0 - cut * most), largest_first[:, cut]))
-        rest = rest - largest_first[:, cut]
-    if not whole and number < count:
-        tries.append((most * rest / (1.0 - number * most), largest_first[:, number]))
-    for cap, next_largest in reversed(tries):
-        size = xp.where(next_largest <= cap * (1.0 + TOLERANCE), cap, size)
-    size = xp.clip(size, 0.0, xp.inf)[:, None]
-    kept = largest_first[:, :1] <= size * (1.0 + TOLERANCE)
+        others = count - 1 - cut
+        cap = most * sums[:, others] / (1.0 - cut * most)
+        size = xp.where(ascending[:, others] <= cap * (1.0 + TOLERANCE), cap, size)
+    size = size[:, None]
+    kept = ascending[:, -1:] <= size * (1.0 + TOLERANCE)
     return xp.where(kept, weights, xp.clip(weights, -size, size))
 
 
