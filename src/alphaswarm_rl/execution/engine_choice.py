@@ -10,6 +10,7 @@ from alphaswarm_rl.core.kinds import BaseBacktestEngine, EnvComponent
 from alphaswarm_rl.core.refs import ComponentRef, reference
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.execution.stepped_engine import SteppedEngine
 
 Sizing = Literal["at_fill", "at_decision"]
 
@@ -33,15 +34,17 @@ class EngineChoice:
 
     def env(self, ref: ComponentRef) -> EnvComponent:
         """The environment as it is backtested: one that trades, sized as was chosen."""
-        component: EnvComponent = ref.build()
+        component = ref.build()
         if not isinstance(component, TradingComponent):
             raise EnvError(
                 f"a backtest of env {component.rl_alias!r}",
                 "it trades nothing that an engine could play",
                 "Choose a policy of a trading environment, such as stock_portfolio.",
             )
-        if self.sizing is None or self.sizing == component.config.sizing:
-            return component
-        kwargs: JsonObject = {**ref.kwargs, "sizing": self.sizing}
-        sized: EnvComponent = reference({"class": ref.name, "kwargs": kwargs}, "env").build()
-        return sized
+        if self.sizing not in (None, component.config.sizing):
+            kwargs: JsonObject = {**ref.kwargs, "sizing": self.sizing}
+            component = reference({"class": ref.name, "kwargs": kwargs}, "env").build()
+        engine = self.build()
+        if isinstance(engine, SteppedEngine):
+            engine.check_orders(component.config.fill, component.config.sizing)
+        return component

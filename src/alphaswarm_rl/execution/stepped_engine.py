@@ -83,10 +83,9 @@ class SteppedEngine(BaseBacktestEngine):
     def check(self, request: BacktestRequest) -> None:
         """Refuses what it cannot play."""
         can, market, panel = self.capabilities, request.market, request.market.panel
+        self.check_orders(market.fill.name, request.sizes)
         actions = market.dividends is not None or market.splits is not None or market.ends is not None
         for what, is_lacking, remedy in (
-            (f"fill {market.fill.name!r}", market.fill.name not in can.fills, f"Use {_either(can.fills)}."),
-            (f"sizing {request.sizes}", request.sizes not in can.sizings, f"Give --sizing {_either(can.sizings)}."),
             (f"targets of {request.trade.way}", request.trade.way not in can.trades, f"Use {_either(can.trades)}."),
             ("an account with margin", request.margin.lends and not can.margin, "Use a cash account."),
             ("costs with impact", request.costs.impact > 0 and not can.impact, "Set impact to 0."),
@@ -96,8 +95,17 @@ class SteppedEngine(BaseBacktestEngine):
                 "Give adjusted prices of assets that trade to the end.",
             ),
         ):
-            if is_lacking:
-                raise BookError(what, f"the engine {self.rl_alias!r} cannot play that", f"{remedy} Or: engine native.")
+            self._refuse(what, is_lacking, remedy)
+
+    def check_orders(self, fill: str, sizing: str) -> None:
+        """Refuses a fill policy and a sizing, by their names, that it cannot play."""
+        can = self.capabilities
+        self._refuse(f"fill {fill!r}", fill not in can.fills, f"Use {_either(can.fills)}.")
+        self._refuse(f"sizing {sizing}", sizing not in can.sizings, f"Give --sizing {_either(can.sizings)}.")
+
+    def _refuse(self, what: str, is_lacking: bool, remedy: str) -> None:
+        if is_lacking:
+            raise BookError(what, f"the engine {self.rl_alias!r} cannot play that", f"{remedy} Or: engine native.")
 
 
 def ask_agent(account: View, context: Context) -> Decision | None:
