@@ -161,6 +161,7 @@ SCENES = {
     "evaluate": Scene(("evaluate", "{run}")),
     "compare": Scene(("compare", "{run}", "--baselines"), spec="trading"),
     "replay": Scene(("replay", "{run}", "--seed", 5), spec="trading"),
+    "backtest": Scene(("backtest", "{run}", "--seed", 5), spec="trading"),
     "tune": Scene(("tune", "{study}", *SMALL), before=()),
     "lake commit": Scene(("lake", "commit"), cut_short=True, recover=repeat_and_resume),
     "lake compact": Scene(("lake", "compact")),

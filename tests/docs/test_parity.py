@@ -92,6 +92,6 @@ def test_every_preset_is_documented():
 
 def test_every_extra_is_documented():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    names = ("envs", "db", "data_pipelines", "overfitting", "tracking", "telemetry", "tuning")
+    names = ("envs", "db", "data_pipelines", "overfitting", "tracking", "telemetry", "tuning", "backtesting")
     pages = "".join(text(f"{name}.md") for name in names)
     assert [extra for extra in extras if extra not in ("all", "dev") and f"`{extra}`" not in pages] == []

@@ -15,7 +15,7 @@ from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.market.trades import REASONS
 from tests.envs.panels import random_panel
 
-TRADING = sorted(cls.rl_alias for cls in catalogue.listing() if issubclass(cls, TradingComponent))
+TRADING = sorted(cls.rl_alias for cls in catalogue.listing() if issubclass(cls, TradingComponent) and cls.on_device)
 FREE = {"commission_rate": 0.0, "half_spread_bps": 0.0, "borrow_rate": 0.0}
 COSTS = (
     {},

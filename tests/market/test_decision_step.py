@@ -25,7 +25,7 @@ from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.observer import Observer
 from tests.envs.panels import random_panel
 
-TRADING = [cls.rl_alias for cls in catalogue.listing() if issubclass(cls, TradingComponent)]
+TRADING = [cls.rl_alias for cls in catalogue.listing() if issubclass(cls, TradingComponent) and cls.on_device]
 KWARGS = {"stock_portfolio": {"lookback": 10}}
 STEPS = 30
 

@@ -15,6 +15,7 @@ ENTRIES = {
     "evaluate": Entry("evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window."),
     "eval": Entry("evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window.", "evaluate"),
     "replay": Entry("evaluate:replay", "Feed a run's policy another window or seed, under its pinned version."),
+    "backtest": Entry("backtest:backtest", "Play a policy on a backtest engine, with its positions and fills."),
     "resume": Entry("train:resume", "Go on with an interrupted, halted or failed training run."),
     "tune": Entry("tune:tune", "Search a spec's hyper-parameters; every trial is an ordinary run."),
     "infer": Entry("infer:infer", "Answer observations with a trained policy, one JSON line each."),

@@ -26,7 +26,12 @@ _ELSEWHERE = (
     "window_end",
 )
 #: What a run's own window is called; what it was judged on stands beside the metrics.
-_OWN_WINDOW = {"train": "training_window", "evaluate": "evaluation_window", "replay": "replay_window"}
+_OWN_WINDOW = {
+    "train": "training_window",
+    "evaluate": "evaluation_window",
+    "replay": "replay_window",
+    "backtest": "backtest_window",
+}
 
 #: Columns of the table of evaluations, by their titles; those of accounts only where there are any.
 _EVALUATIONS = {

@@ -22,7 +22,7 @@ from alphaswarm_rl.core.wording import size
 if TYPE_CHECKING:
     from alphaswarm_rl.operations.run_steps import Steps
 
-_PHASES = ("train", "validation", "evaluate", "replay", "paper")
+_PHASES = ("train", "validation", "evaluate", "replay", "backtest", "paper")
 
 
 def _names(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...]:

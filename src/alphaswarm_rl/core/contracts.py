@@ -81,6 +81,33 @@ class Trade:
 
 
 @dataclass(frozen=True)
+class EngineCapabilities:
+    """What a backtest engine can play.
+
+    Attributes:
+        supports_rl_injection: Whether a strategy finds the agent in its context, as `rl_agent`.
+        fills: Names of the fill policies.
+        trades: Ways in which targets may be traded: those of `Trade.way`.
+        sizings: When units are made of weights: `at_fill`, `at_decision`.
+        margin: Whether an account may owe.
+        corporate_actions: Whether dividends, splits and assets that end are played.
+        impact: Whether costs may depend on volume.
+        restores: Whether a session goes on from whatever its account is put back to.
+        exact: Whether it is the decision step of the environments itself, equal to the last bit.
+    """
+
+    supports_rl_injection: bool
+    fills: frozenset[str]
+    trades: frozenset[str]
+    sizings: frozenset[str]
+    margin: bool = False
+    corporate_actions: bool = False
+    impact: bool = False
+    restores: bool = False
+    exact: bool = False
+
+
+@dataclass(frozen=True)
 class NamedTerm:
     """One term of a reward: what it is called in `info["reward_terms"]`, and what it is multiplied by."""
 

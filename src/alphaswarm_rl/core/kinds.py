@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         BuiltReplayBuffer,
         DataRequest,
         EncoderRequest,
+        EngineCapabilities,
         EnvRequest,
         Learner,
         NamedTerm,
@@ -368,6 +369,27 @@ class TimeSeriesEncoder(RLComponent):
         one also has `initial_state(n, device)` and `forward_sequence(x, state, starts)` from (T, B, features) to
         (T, B, features_dim) and the state afterwards; it forgets where `starts`, (T, B), is true.
         """
+
+
+class BaseBacktestEngine(RLComponent):
+    """A backtest engine: plays decisions on bars, one account at a time."""
+
+    rl_kind = "backtest_engine"
+    #: What it can play; a request for anything else is refused.
+    capabilities: ClassVar[EngineCapabilities]
+
+    @abc.abstractmethod
+    def open(self, request: Any, account: View) -> Any:
+        """An account that is stepped bar by bar; see `execution.engine.EngineSession`.
+
+        Args:
+            request: Bars, costs and rules: `execution.engine.BacktestRequest`.
+            account: The account, of one row, at its first bar; steps change it in place.
+        """
+
+    @abc.abstractmethod
+    def run(self, request: Any, strategy: Any = None, *, agent: Any = None) -> Any:
+        """Plays a strategy from the first bar to the last; see `execution.engine.SteppedEngine.run`."""
 
 
 class ReplayBuffer(RLComponent):

@@ -27,6 +27,6 @@ JsonMapping: TypeAlias = Mapping[str, Any]
 #: One step's values of all environments: an array, a tensor, or a mapping or tuple of those.
 Batch: TypeAlias = Any
 #: What an evaluation is part of: the search for the best model of a training, or a verb that judges a policy.
-EvaluationPhase: TypeAlias = Literal["validation", "evaluate", "replay"]
+EvaluationPhase: TypeAlias = Literal["validation", "evaluate", "replay", "backtest"]
 #: Which discrete choices are legal, one row per environment; None: all.
 Masks: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | None"

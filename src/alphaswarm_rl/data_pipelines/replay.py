@@ -58,7 +58,7 @@ class ReplayRLDataPipeline(TransitionPipeline):
         spec_hash: str | None = Field(
             None, pattern=r"^[0-9a-f]{64}$", description="All runs of the spec of this hash; or give runs."
         )
-        phases: list[Literal["train", "validation", "evaluate", "replay", "paper"]] = Field(
+        phases: list[Literal["train", "validation", "evaluate", "replay", "backtest", "paper"]] = Field(
             ["train"], min_length=1, description="Phases whose steps are given."
         )
 

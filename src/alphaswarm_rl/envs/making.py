@@ -28,6 +28,7 @@ REGISTERED = (
     "anytrading",
     "cash_penalty",
     "crypto_trading",
+    "rl_backtest",
     "stock_portfolio",
     "stock_trading",
     "stop_loss",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.contracts import EnvRequest
-from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.types import Array, NamedArrays
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.envs.base import BaseRLEnv
 from alphaswarm_rl.envs.episodes import checked_request
@@ -19,6 +19,33 @@ from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.sizing import SizedOrders
 from alphaswarm_rl.market.trade_log import log_names
 from alphaswarm_rl.market.trades import TradedNames, TradeTables, names_of
+
+
+class StepLog(Protocol):
+    """What a step did, asset by asset."""
+
+    def arrays(self, view: View, names: tuple[str, ...]) -> NamedArrays:
+        """The arrays by name; see `TradeLog.arrays`."""
+
+
+class DecisionStep(Protocol):
+    """What moves accounts by actions; see `NumpyDecisionStep`."""
+
+    #: Units (n, A) that were closed by force in the step, by reason.
+    closed: dict[str, Array]
+    #: Whether steps are logged.
+    logs: bool
+
+    @property
+    def log(self) -> StepLog | None:
+        """What the last step did; None unless steps are logged."""
+
+    @property
+    def sized(self) -> SizedOrders | None:
+        """What the last step ordered; None where weights have no orders."""
+
+    def step(self, actions: Array) -> None:
+        """One bar of trading for all accounts."""
 
 
 class TradingEnv(BaseRLEnv):
@@ -51,10 +78,15 @@ class TradingEnv(BaseRLEnv):
         self.view = View(self.market, plan.initial_cash, n)
         if plan.tracks_cost:
             self.view.average_cost = np.zeros((n, plan.panel.num_assets))
-        self._decision = NumpyDecisionStep(self.view, self.decider, plan.costs, plan.margin, plan.sizing)
+        self._decision = self.decision_step()
         self.begin(self._all, np.zeros((n, 1)))
         if self.decider.masks(self.view) is not None:
             self.action_masks = self._masks
+
+    def decision_step(self) -> DecisionStep:
+        """What moves the accounts of `view` by actions."""
+        plan = self.plan
+        return NumpyDecisionStep(self.view, self.decider, plan.costs, plan.margin, plan.sizing)
 
     def begin(self, rows: Array, draws: Array) -> None:
         """All cash, on the episode's first bar."""

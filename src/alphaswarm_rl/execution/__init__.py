@@ -1,1 +1,1 @@
-"""From target weights to orders, and whoever fills or stops them."""
+"""From target weights to orders and fills: backtest engines, the bridge to policies, whoever fills or stops orders."""

@@ -33,6 +33,8 @@ from alphaswarm_rl.envs.observation_transform import ObservationSettings
 from alphaswarm_rl.envs.preprocessing import PreprocessedEnv
 from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.envs.trading_plan import TradingPlan
+from alphaswarm_rl.execution.backtest_env import backtest_env
+from alphaswarm_rl.execution.engine_choice import EngineChoice
 from alphaswarm_rl.inference.market_data import MarketData
 from alphaswarm_rl.inference.policy_plan import PolicyPlan, make_plan, refuse_hindsight
 from alphaswarm_rl.inference.universe import Universe
@@ -62,6 +64,7 @@ class Builder:
         frames: Data frames that the caller handed in, by name.
         lake: Gives the reader of the lake's tables, for data pipelines that read there.
         frozen: Finds the trained policies that the spec names; None: nobody can, and acting with one is an error.
+        engine: What plays the accounts in place of the environment's own decision step; None: nothing does.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Builder:
         frames: Mapping[str, pd.DataFrame] | None = None,
         lake: Callable[[], TableReader] | None = None,
         frozen: FrozenPolicies | None = None,
+        engine: EngineChoice | None = None,
     ) -> None:
         assert spec.env is not None
         assert spec.agent is not None
@@ -81,7 +85,8 @@ class Builder:
         self.spec = spec
         self.seed = seed
         self.device = device
-        self.env: EnvComponent = spec.env.build()
+        self.env: EnvComponent = spec.env.build() if engine is None else engine.env(spec.env)
+        self._engine = None if engine is None else engine.build()
         self.agent: Agent = spec.agent.build()
         self.parts = build_parts({slot.name: getattr(spec, slot.name) or None for slot in PARTS})
         self.data = None
@@ -246,6 +251,7 @@ class Builder:
         """
         plan = getattr(env.unwrapped, "plan", None)
         if isinstance(plan, TradingPlan):
+            played = getattr(env.unwrapped, "engine", None)
             return {
                 **asdict(plan.costs),
                 "fill": plan.fill.name,
@@ -253,6 +259,7 @@ class Builder:
                 "margin": asdict(plan.margin),
                 # Weights at the fill are what judgements from before were made with.
                 **({} if plan.sizing is None else {"sizing": asdict(plan.sizing)}),
+                **({} if played is None or played.capabilities.exact else {"engine": played.rl_alias}),
             }
         # An environment with bars of its own has its costs among its parameters.
         return {self.env.rl_alias: plain_fields(self.env.config)} if has_data else {}
@@ -373,19 +380,21 @@ class Builder:
         self, stream: str, *, num_envs: int, phase: Phase, window: Window, render: bool = False, on_device: bool = False
     ) -> AnyVectorEnv:
         parts = self.parts if self.data is None else {**self.parts, "panel": self.data.seen(window)}
-        return self.env.build(
-            EnvRequest(
-                num_envs=num_envs,
-                seed=derived_seed(self.seed, stream),
-                phase=phase,
-                window=window,
-                parts=parts,
-                render=render,
-                stop_properly=self.spec.training.stop_properly_penalty_coef if phase == "train" else None,
-                backend="torch" if on_device else "numpy",
-                device=self.device if on_device else "cpu",
-            )
+        request = EnvRequest(
+            num_envs=num_envs,
+            seed=derived_seed(self.seed, stream),
+            phase=phase,
+            window=window,
+            parts=parts,
+            render=render,
+            stop_properly=self.spec.training.stop_properly_penalty_coef if phase == "train" else None,
+            backend="torch" if on_device else "numpy",
+            device=self.device if on_device else "cpu",
         )
+        if self._engine is None:
+            return self.env.build(request)
+        assert isinstance(self.env, TradingComponent)
+        return backtest_env(request, self.env.plan(request), self._engine)
 
     def build_learner(self, env: AnyVectorEnv, *, training: bool) -> Learner:
         """The agent, built for that environment's spaces; to be trained, or only to be asked for actions."""
@@ -436,13 +445,19 @@ class Builder:
 
 
 def builder_for(
-    spec: RLExperimentSpec, settings: Settings, *, seed: int, device: str, frames: Mapping[str, pd.DataFrame] | None
+    spec: RLExperimentSpec,
+    settings: Settings,
+    *,
+    seed: int,
+    device: str,
+    frames: Mapping[str, pd.DataFrame] | None,
+    engine: EngineChoice | None = None,
 ) -> Builder:
     """The builder of a spec whose data, tables and trained policies are where the settings say; see `Builder`."""
     from alphaswarm_rl.inference.frozen_policies import FrozenPolicies
 
     root, lake, frozen = settings.data_path, lake_of(settings), FrozenPolicies(settings, frames)
-    return Builder(spec, seed=seed, device=device, root=root, frames=frames, lake=lake, frozen=frozen)
+    return Builder(spec, seed=seed, device=device, root=root, frames=frames, lake=lake, frozen=frozen, engine=engine)
 
 
 def lake_of(settings: Settings) -> Callable[[], TableReader]:

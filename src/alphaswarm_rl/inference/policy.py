@@ -35,6 +35,7 @@ from alphaswarm_rl.spec import RLExperimentSpec, refuse_absent
 if TYPE_CHECKING:
     import pandas as pd
 
+    from alphaswarm_rl.execution.bridge import RLAgentBridge
     from alphaswarm_rl.inference.builder import Builder
     from alphaswarm_rl.market.market import Market
     from alphaswarm_rl.market.panel import MarketPanel
@@ -154,6 +155,18 @@ class LoadedPolicy:
     def stream(self) -> PolicyStream:
         """The policy for a new client, of whom nothing is remembered yet."""
         return PolicyStream(self)
+
+    def bridge(self, market: Market, *, deterministic: bool = True) -> RLAgentBridge:
+        """The policy as strategies of backtest engines ask it, for a new client; no environment is built.
+
+        Args:
+            market: The bars, as the policy sees them: see `market`.
+            deterministic: Whether it acts without drawing.
+        """
+        from alphaswarm_rl.execution.bridge import RLAgentBridge
+
+        observer, decider = self.plan.observer(market, 1), self.plan.decider(market, 1)
+        return RLAgentBridge(self.stream(), observer, decider, deterministic=deterministic)
 
     def market(self, panel: MarketPanel) -> Market:
         """Bars as the policy saw them in training, for the plan's observer and decider.

@@ -23,7 +23,7 @@ from alphaswarm_rl.ledger.runs import ENDED, PRUNED, RESUMABLE
 from alphaswarm_rl.spec import RLExperimentSpec
 
 #: What a stored run is used for.
-Verb = Literal["resume", "continue", "evaluate", "replay"]
+Verb = Literal["resume", "continue", "evaluate", "replay", "backtest"]
 
 #: The parts of a spec that a policy depends on.
 _POLICY_FIELDS = ("env", "obs", *(slot.name for slot in PARTS if not slot.judges), "agent")

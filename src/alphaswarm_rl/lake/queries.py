@@ -47,7 +47,7 @@ _OF_THE_RUN = ("run_id", "spec_hash")
 _KEY = "phase, env_idx, episode, step"
 _EPISODE = "PARTITION BY phase, env_idx, episode"
 #: Phases in the order in which they answer what a run held: what a policy is reported by comes first.
-_ANSWERING = ["evaluate", "replay", "validation", "paper", "train"]
+_ANSWERING = ["evaluate", "replay", "backtest", "validation", "paper", "train"]
 #: One step's positions with what they came from and what they cost, in it and since the episode began.
 _HOLDINGS = f"""
     WITH running AS (

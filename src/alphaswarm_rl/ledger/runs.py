@@ -41,7 +41,7 @@ class RunTables(ClaimedDatabase):
 
         Args:
             version_id: The version that is run; spec id, hashes and family come from it unless given.
-            target: The verb: train, evaluate or replay.
+            target: The verb: train, evaluate, replay or backtest.
             seed: The run's seed.
             **columns: Any other column of the row; its `id` too, if the caller has made one.
         """

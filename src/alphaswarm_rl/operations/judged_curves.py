@@ -15,7 +15,10 @@ from alphaswarm_rl.lake.segments import spooled
 from alphaswarm_rl.ledger import EvaluationRow, Ledger, RunRow
 
 #: The phases that judge a run of a verb, the one that counts first.
-JUDGED_PHASES = {"train": ("evaluate", "validation"), "evaluate": ("evaluate",), "replay": ("replay",)}
+JUDGED_PHASES = {
+    "train": ("evaluate", "validation"),
+    **{verb: (verb,) for verb in ("evaluate", "replay", "backtest")},
+}
 NO_ACCOUNT = "there is no account"
 #: More rows than this no evaluation has that anybody would look at.
 _MOST_ROWS = 2_000_000

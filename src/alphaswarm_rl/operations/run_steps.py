@@ -20,7 +20,7 @@ from alphaswarm_rl.operations.judged_curves import JUDGED_PHASES
 from alphaswarm_rl.operations.operation import NamedRun, operation
 from alphaswarm_rl.settings import Settings
 
-Phase = Literal["train", "validation", "evaluate", "replay", "paper"]
+Phase = Literal["train", "validation", "evaluate", "replay", "backtest", "paper"]
 
 #: More steps than this no episode has that anybody would draw.
 _LONGEST_EPISODE = 1_000_000

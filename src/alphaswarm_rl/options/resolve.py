@@ -29,6 +29,8 @@ RUN_ARGUMENTS: dict[RunArgument, str] = {
 }
 #: Those of a run that judges, and of one that trains another further.
 JUDGING: tuple[RunArgument, ...] = ("seed", "episodes", "deterministic")
+#: A backtest is one episode.
+BACKTESTING: tuple[RunArgument, ...] = ("seed", "deterministic")
 TRAINING_ON: tuple[RunArgument, ...] = ("total_timesteps",)
 
 

@@ -54,7 +54,7 @@ FEATURES = (
 
 #: Commands that run something, by what they do with it: these take most of the table.
 _RUNS_SPEC = ("train", "tune", "evaluate")
-_RUNS_STORED_VERSION = ("resume", "replay")
+_RUNS_STORED_VERSION = ("resume", "replay", "backtest")
 _RUNS = (*_RUNS_SPEC, *_RUNS_STORED_VERSION)
 _TRAINS = ("train", "tune", "resume")
 #: Commands that read or write the tables of recorded steps.
@@ -137,7 +137,8 @@ _SPEC_OPTIONS = (
           "Environment: a Gymnasium id, or the alias of an environment in the catalogue.", "RL_ENV_ID"),
     _spec("Env", "nEnvs", "--n-envs", "training.n_envs", 4, INTEGER, "Environments stepped together.", "RL_ENV_N_ENVS"),
     _spec("Env", "seed", "--seed", "training.seed", None, or_null(SEED),
-          "Seed of the run; null means 0, and random draws one that the run's row keeps.", also=("replay",)),
+          "Seed of the run; null means 0, and random draws one that the run's row keeps.",
+          also=("replay", "backtest")),
     _spec("Obs", "normalize", "--obs-normalize", "obs.normalize", "running", STRATEGY,
           "How observations are standardised; true means running and false none.", "RL_OBS_NORMALIZE"),
     _spec("Obs", "clipRange", "--obs-clip-range", "obs.clip_range", 10.0, or_null(BOUNDS),
@@ -172,7 +173,8 @@ _SPEC_OPTIONS = (
     _spec("Eval", "episodes", "--episodes", "evaluation.episodes", 10, INTEGER,
           "Episodes of one evaluation.", "RL_EVAL_EPISODES", also=("replay",)),
     _spec("Eval", "deterministic", "--deterministic", "evaluation.deterministic", True, BOOLEAN,
-          "Whether the policy acts without drawing.", "RL_EVAL_DETERMINISTIC", also=("replay",)),
+          "Whether the policy acts without drawing.", "RL_EVAL_DETERMINISTIC",
+          also=("replay", "backtest")),
     _spec("Eval", "render", "--render", "evaluation.render", False, BOOLEAN,
           "Whether the first episode is kept as a moving picture."),
 )  # fmt: skip
@@ -187,7 +189,7 @@ _SETTINGS_OPTIONS = (
     _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND"),
     _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI"),
     _setting("Store", "experimentName", "--experiment-name", "store.experiment_name"),
-    _setting("Store", "runName", "--run-name", "store.run_name", verbs=(*_RUNS_SPEC, "replay")),
+    _setting("Store", "runName", "--run-name", "store.run_name", verbs=(*_RUNS_SPEC, "replay", "backtest")),
     _setting("Store", "modelDir", "--model-dir", "store.model_dir", "RL_STORE_MODEL_DIR",
              verbs=(*_RUNS, "models.add", "models.prune")),
     _setting("Store", "checkpointFreq", "--checkpoint-freq", "store.checkpoint_freq", "RL_STORE_CHECKPOINT_FREQ",
@@ -262,7 +264,8 @@ _SETTINGS_OPTIONS = (
     _setting("Record", "maxRows", "--record-max-rows", "record.max_rows"),
     _setting("Record", "observations", "--record-observations", "record.observations"),
     # A resumed run goes on as it began.
-    _setting("Record", "positions", "--record-positions", "record.positions", verbs=(*_RUNS_SPEC, "replay")),
+    _setting("Record", "positions", "--record-positions", "record.positions",
+             verbs=(*_RUNS_SPEC, "replay", "backtest")),
     _setting("Record", "memoryMb", "--record-memory-mb", "record.memory_mb"),
     _setting("Lake", "catalogUrl", "--lake-catalog-url", "lake.catalog_url", verbs=(*_RUNS, *_STEPS)),
     _setting("Lake", "warehouse", "--lake-warehouse", "lake.warehouse", verbs=(*_RUNS, *_STEPS)),

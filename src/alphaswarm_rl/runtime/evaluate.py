@@ -33,7 +33,9 @@ from alphaswarm_rl.runtime.rollout import EvaluationPlan, evaluate_learner
 from alphaswarm_rl.runtime.run import PORTFOLIO_COLUMNS, Run, RunSetup, open_run
 from alphaswarm_rl.spec import RLExperimentSpec
 
-EvaluatingVerb = Literal["evaluate", "replay"]
+EvaluatingVerb = Literal["evaluate", "replay", "backtest"]
+#: Verbs whose steps and evaluations are of a phase of their own.
+_OWN_PHASES: dict[str, EvaluationPhase] = {"replay": "replay", "backtest": "backtest"}
 
 _MILLISECONDS_PER_FRAME = 33
 
@@ -49,6 +51,8 @@ class Arguments:
     deterministic: bool | None = None
     validation: bool | None = None
     beside: str | None = None
+    engine: str | None = None
+    sizing: str | None = None
 
     def __post_init__(self) -> None:
         episodes = self.episodes
@@ -145,7 +149,7 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
     training = spec.training if loaded is None else loaded.trained_spec.training
     phase: EvaluationPhase = "validation" if arguments.validation else "evaluate"
     plan = EvaluationPlan(
-        phase="replay" if run.row.target == "replay" else phase,
+        phase=_OWN_PHASES.get(run.row.target, phase),
         window=arguments.window or spec.evaluation.window,
         episodes=arguments.episodes or spec.evaluation.episodes,
         deterministic=spec.evaluation.deterministic if arguments.deterministic is None else arguments.deterministic,
@@ -157,7 +161,7 @@ def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCh
     start.load_data(
         run,
         builder,
-        {"replay" if plan.phase == "replay" else "evaluation": plan.window},
+        {_OWN_PHASES.get(plan.phase, "evaluation"): plan.window},
         seen=training_windows(training),
         trained_on=None if loaded is None else _trained_on(run, loaded),
     )

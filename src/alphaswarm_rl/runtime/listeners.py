@@ -23,6 +23,9 @@ from alphaswarm_rl.telemetry import is_exporting
 if TYPE_CHECKING:
     from alphaswarm_rl.runtime.run import Run
 
+#: Verbs whose scores are none of a model's evaluations: they are about other data, or another way to trade.
+_NO_MODELS = ("replay", "backtest")
+
 
 @contextmanager
 def open_listeners(run: Run) -> Iterator[tuple[RunListener, ...]]:
@@ -62,7 +65,7 @@ def _enabled_listeners(run: Run) -> Iterator[RunListener]:
             levels={"start": logging.INFO, **events.LEVELS},
             quiet=(events.__name__,),
         )
-    if settings.registry.enable and run.row.target != "replay":
+    if settings.registry.enable and run.row.target not in _NO_MODELS:
         from alphaswarm_rl.models.listener import ModelListener
 
         yield ModelListener(run, spec, settings, scope_of=partial(scope_of, spec))

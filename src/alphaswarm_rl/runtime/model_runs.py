@@ -11,6 +11,7 @@ from alphaswarm_rl.core.claims import StaleClaim, run_folder
 from alphaswarm_rl.core.errors import ModelError, OptionError
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.execution.engine_choice import Sizing
 from alphaswarm_rl.inference.checkpoints import ADDED, CheckpointStore, load_checkpoint
 from alphaswarm_rl.inference.selection import saved_checkpoints, trainer_of
 from alphaswarm_rl.ledger import Ledger, RunRow
@@ -35,6 +36,16 @@ class EvaluateArguments(TypedDict, total=False):
     deterministic: bool | None
     strict: bool
     validation: bool
+
+
+class BacktestArguments(TypedDict, total=False):
+    """Arguments of `RLRuntime.backtest` that a backtest of a model takes."""
+
+    sizing: Sizing | None
+    seed: int | str | None
+    window: Window | None
+    deterministic: bool | None
+    strict: bool
 
 
 def evaluate_model(
@@ -79,6 +90,30 @@ def evaluate_model(
             deterministic=deterministic,
             strict=strict,
         )
+
+
+def backtest_model(
+    model_id: int,
+    settings: Settings,
+    engine: str,
+    *,
+    overrides: JsonMapping | None = None,
+    **arguments: Unpack[BacktestArguments],
+) -> RunResult:
+    """Backtests a model's checkpoint under its stored version; the registry is told nothing of it.
+
+    Args:
+        model_id: The model.
+        settings: Where everything is.
+        engine: Alias of the engine.
+        overrides: Where the arguments come from, stored in the run's row.
+        arguments: As for `RLRuntime.backtest`.
+    """
+    with ModelRegistry.open(settings, make=False) as registry:
+        row = registry.get(model_id)
+    refuse_archived(row)
+    verified_sha256(row.path, row.sha256)
+    return _runtime_of(row, settings, overrides).backtest(engine, checkpoint=str(row.path), **arguments)
 
 
 def refuse_archived(row: ModelRow) -> None:

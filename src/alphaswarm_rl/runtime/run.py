@@ -19,6 +19,7 @@ from alphaswarm_rl.core.errors import AlphaSwarmError, LedgerBusy
 from alphaswarm_rl.core.run_listener import Event, RunFacts, RunListener
 from alphaswarm_rl.core.types import JsonMapping, JsonObject
 from alphaswarm_rl.db.types import finite
+from alphaswarm_rl.execution.engine_choice import EngineChoice
 from alphaswarm_rl.inference.builder import Builder, builder_for
 from alphaswarm_rl.lake.tables import KINDS, identifier
 from alphaswarm_rl.ledger import Ledger, RunRow
@@ -30,7 +31,7 @@ from alphaswarm_rl.runtime.result import RunFailed, judged_model
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.spec import RLExperimentSpec
 
-Verb = Literal["train", "evaluate", "replay"]
+Verb = Literal["train", "evaluate", "replay", "backtest"]
 
 #: Metrics of trading that runs and evaluations have a column of their own for.
 PORTFOLIO_COLUMNS = ("sharpe", "max_drawdown", "final_value", "total_return")
@@ -48,6 +49,7 @@ class RunSetup:
         sinks: More receivers of the run's events.
         frames: Data frames that the caller handed in, by name.
         stop_when: Hears every event of a training; a text that it returns halts the run, as its reason.
+        engine: What plays the accounts in place of the environment's own decision step; None: nothing does.
         stores: The trajectory stores of the runs so far, by run.
     """
 
@@ -58,11 +60,12 @@ class RunSetup:
     sinks: tuple[Sink, ...]
     frames: Mapping[str, object] = field(default_factory=dict)
     stop_when: Callable[[Event], str | None] | None = None
+    engine: EngineChoice | None = None
     stores: dict[str, OpenStore] = field(default_factory=dict)
 
     def builder(self, *, seed: int, device: str) -> Builder:
         """The builder of this spec for one run."""
-        return builder_for(self.spec, self.settings, seed=seed, device=device, frames=self.frames)
+        return builder_for(self.spec, self.settings, seed=seed, device=device, frames=self.frames, engine=self.engine)
 
 
 class Run:

@@ -1,9 +1,10 @@
-"""RLRuntime: train, resume, evaluate, replay."""
+"""RLRuntime: train, resume, evaluate, replay, backtest."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from alphaswarm_rl.core.errors import RunError, SpecError, nearest
 from alphaswarm_rl.core.run_listener import Event
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window, WindowLike
+from alphaswarm_rl.execution.engine_choice import EngineChoice, Sizing
 from alphaswarm_rl.inference.initial_weights import pinned
 from alphaswarm_rl.inference.process import cpu_threads, process_lock
 from alphaswarm_rl.inference.selection import Verb, latest_for, newest_trained
@@ -209,6 +211,35 @@ class RLRuntime:
         arguments = Arguments(checkpoint, seed, _window(new_window), episodes, deterministic)
         return self._evaluate("replay", run, arguments, strict=strict)
 
+    def backtest(
+        self,
+        engine: str = "native",
+        *,
+        sizing: Sizing | None = None,
+        run: str | None = None,
+        checkpoint: str | int | None = None,
+        seed: int | str | None = None,
+        window: WindowLike | None = None,
+        deterministic: bool | None = None,
+        strict: bool = False,
+    ) -> RunResult:
+        """Plays a policy on a backtest engine, one episode over the whole window, under its pinned version.
+
+        Positions and fills are recorded as those of an evaluation.
+
+        Args:
+            engine: Alias of the engine: `native` or `backtrader`.
+            sizing: When weights become units, `at_fill` or `at_decision`; None: as the environment has it.
+            run: The run that made the policy, as for `evaluate`, like all that follow.
+            checkpoint: `best`, a step, or a folder; None takes the run's last.
+            seed: Seed of what the policy draws; None takes the parent run's.
+            window: Other dates than the evaluation's.
+            deterministic: Another way to act than the spec's.
+            strict: Refuse, instead of warn, when components changed since the version was stored.
+        """
+        arguments = Arguments(checkpoint, seed, _window(window), 1, deterministic, None, engine, sizing)
+        return self._evaluate("backtest", run, arguments, strict=strict, engine=EngineChoice(engine, sizing))
+
     def rows(self, kind: str, run: str) -> Table:
         """The recorded steps of a run that this runtime made, as an Arrow table.
 
@@ -227,11 +258,20 @@ class RLRuntime:
             )
         return store.rows(kind)
 
-    def _evaluate(self, verb: EvaluatingVerb, run: str | None, arguments: Arguments, *, strict: bool) -> RunResult:
+    def _evaluate(
+        self,
+        verb: EvaluatingVerb,
+        run: str | None,
+        arguments: Arguments,
+        *,
+        strict: bool,
+        engine: EngineChoice | None = None,
+    ) -> RunResult:
         refuse_verb(self.spec, verb)
+        setup = self._setup if engine is None else replace(self._setup, engine=engine)
         with process_lock, Ledger.open(self.settings) as ledger, cpu_threads(self.settings.infer.threads):
             parent = self._parent(ledger, verb, run, arguments)
-            return evaluate(self._setup, ledger, verb, parent, arguments, strict=strict)
+            return evaluate(setup, ledger, verb, parent, arguments, strict=strict)
 
     def _parent(self, ledger: Ledger, verb: EvaluatingVerb, run: str | None, arguments: Arguments) -> RunRow | None:
         """The run whose policy plays; None where it is a folder's, or that of a rule."""

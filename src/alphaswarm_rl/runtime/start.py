@@ -161,7 +161,7 @@ def load_data(
             "its data have changed since it began",
             "Put the data back, or train the spec again: rl train.",
         )
-    found = builder.notices(judges=not {"evaluation", "replay"}.isdisjoint(windows), windows=windows)
+    found = builder.notices(judges=not {"evaluation", "replay", "backtest"}.isdisjoint(windows), windows=windows)
     doubts = builder.doubts(windows.values())
     for doubt in doubts:  # a run may take hours: whoever waits is told before it begins
         _log.warning("%s", doubt)

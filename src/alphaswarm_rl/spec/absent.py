@@ -31,9 +31,9 @@ _WAITING = (
 
 #: The verbs each kind of spec may be run with.
 _VERBS = {
-    "training": ("train", "evaluate", "replay"),
-    "research": ("train", "evaluate", "replay"),
-    "evaluation": ("evaluate", "replay"),
+    "training": ("train", "evaluate", "replay", "backtest"),
+    "research": ("train", "evaluate", "replay", "backtest"),
+    "evaluation": ("evaluate", "replay", "backtest"),
     "paper": (),
     "ensemble": (),
 }

@@ -86,7 +86,7 @@ class RuntimeContext:
         with Ledger.open(self._settings) as ledger:
             row = ledger.run(run_id)
             metrics = {evaluation.phase: evaluation.metrics for evaluation in ledger.evaluations(row.id)}
-        judged = next((metrics[phase] for phase in ("evaluate", "replay") if phase in metrics), {})
+        judged = next((metrics[phase] for phase in ("evaluate", "replay", "backtest") if phase in metrics), {})
         return StudyRun(
             row.id,
             row.status,

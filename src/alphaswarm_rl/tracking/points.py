@@ -15,7 +15,7 @@ from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.tracking.journal import Operation
 
 #: What names of metrics begin with: of an evaluation, by its phase; of the summary of a run.
-_EVALUATED = ("validation/", "evaluate/", "replay/")
+_EVALUATED = ("validation/", "evaluate/", "replay/", "backtest/")
 FINAL = "final/"
 
 #: A metric of the clock: a step that is made again has another value.
