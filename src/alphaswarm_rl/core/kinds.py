@@ -152,6 +152,10 @@ class SmallComponent(RLComponent):
         """Arrays that all environments share, by bar or by asset; in `step` they stand in `state` beside its arrays."""
         return {}
 
+    def prepared_from(self) -> int | None:
+        """Bars before a bar that its row of `prepare` is made from, when one bar after the other comes; None: all."""
+        return None
+
     def warmup_bars(self) -> int:
         """Bars before an episode's first decision that it looks at."""
         return 0

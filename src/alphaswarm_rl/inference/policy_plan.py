@@ -90,6 +90,16 @@ class ActionPlan(_Plan):
     gates_first_bar: bool = Field(True, description="Whether that holds for an episode's first decision too.")
 
 
+class TradingTerms(_Plan):
+    """What trading costs, what may be owed, and when weights become units."""
+
+    costs: JsonObject = Field(description="The fields of `market.costs.CostModel`.")
+    margin: JsonObject = Field(description="The fields of `market.margin.Margin`.")
+    sizing: JsonObject | None = Field(
+        None, description="The fields of `market.sizing.SizingRules`; null: weights are those at the fill."
+    )
+
+
 class MarketPlan(_Plan):
     """The market that was traded."""
 
@@ -97,6 +107,9 @@ class MarketPlan(_Plan):
     warmup_bars: int = Field(ge=0, description="Bars before a decision that are looked at.")
     fill: str = Field(description="When a decision fills.")
     initial_cash: float
+    terms: TradingTerms | None = Field(None, description="Costs, margin and sizing; null in earlier checkpoints.")
+    periods_per_year: float | None = Field(None, description="Bars in a year, as the run counted them.")
+    history_start: str | None = Field(None, description="The first bar of the data that features were computed from.")
 
 
 class PolicyPlan(_Plan):
@@ -180,6 +193,7 @@ def make_plan(
     warmup_bars: int,
     hindsight: tuple[str, ...],
     remembers: bool,
+    history_start: str | None = None,
 ) -> PolicyPlan:
     """The plan of a policy that acts in an environment.
 
@@ -190,6 +204,7 @@ def make_plan(
         warmup_bars: Bars before a decision that environment and agent look at.
         hindsight: What the agent sees that is made with hindsight.
         remembers: Whether the built agent remembers; stacked frames are remembered whatever the agent is.
+        history_start: The first bar of the data that features were computed from; None where nobody says it.
     """
     from alphaswarm_rl.envs.trading_plan import TradingPlan
 
@@ -223,6 +238,9 @@ def make_plan(
             warmup_bars=warmup_bars,
             fill=trading.fill.name,
             initial_cash=trading.initial_cash,
+            terms=TradingTerms(costs=dataclasses.asdict(trading.costs), margin=dataclasses.asdict(trading.margin)),
+            periods_per_year=trading.panel.periods_per_year,
+            history_start=history_start,
         ),
         scope=scope_of(spec, raw),
         remembers=remembers or (obs.stack_frames or 1) > 1 or "recurrent" in agent.rl_tags,
