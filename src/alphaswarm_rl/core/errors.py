@@ -86,6 +86,10 @@ class BookError(AlphaSwarmError):
     """Costs, margin or orders that no account can have."""
 
 
+class OrderError(AlphaSwarmError):
+    """Target weights, prices or positions that no order can be made of."""
+
+
 class LedgerError(AlphaSwarmError):
     """The ledger's database cannot be used, or refuses."""
 

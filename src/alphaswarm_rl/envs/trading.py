@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from alphaswarm_rl.core import slots
 from alphaswarm_rl.core.component import ComponentConfig
+from alphaswarm_rl.core.hashing import added_field
 from alphaswarm_rl.core.kinds import EnvComponent
 from alphaswarm_rl.core.model import FrozenModel
 from alphaswarm_rl.core.refs import ComponentRef, ref_to
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from alphaswarm_rl.envs.trading_plan import TradingPlan
     from alphaswarm_rl.market.costs import CostModel
     from alphaswarm_rl.market.margin import Margin
+    from alphaswarm_rl.market.sizing_rules import SizingRules
 
     StageRef = ComponentRef
 else:
@@ -56,6 +58,23 @@ class MarginAccount(FrozenModel):
         return self
 
 
+class OrderRules(FrozenModel):
+    """Which orders a decision makes of weights; `market.sizing_rules.SizingRules` says what each number means."""
+
+    rebalance_threshold: float = Field(
+        0.0, ge=0, lt=1, description="Part of the equity below which a difference is no order; a weight of 0 always is."
+    )
+    lot: float = Field(0.0, ge=0, description="Units that orders are whole multiples of; 0: any fraction.")
+    min_notional: float = Field(0.0, ge=0, description="Least money of an order.")
+    max_order_notional: float | None = Field(None, gt=0, description="Most money of an order; null: no limit.")
+
+    @model_validator(mode="after")
+    def _some_order_fits(self) -> OrderRules:
+        if self.max_order_notional is not None and self.max_order_notional <= self.min_notional:
+            raise ValueError("max_order_notional must be above min_notional")
+        return self
+
+
 class TradingConfig(ComponentConfig):
     """Parameters of every trading environment."""
 
@@ -79,6 +98,23 @@ class TradingConfig(ComponentConfig):
         default_factory=list,
         description="Stages between the agent's weights and the target weights; empty: none changes them.",
     )
+    sizing: Literal["at_fill", "at_decision"] = Field(
+        "at_fill",
+        description="When weights become units: at the fill, exactly after costs, or when the decision is made, by the "
+        "last known price, as an order needs it.",
+        json_schema_extra=added_field(since=2, born="at_fill"),
+    )
+    order_rules: OrderRules | None = Field(
+        None,
+        description="Which orders are made with sizing at_decision; null: every difference is one.",
+        json_schema_extra=added_field(since=2, born=None),
+    )
+
+    @model_validator(mode="after")
+    def _rules_are_for_orders(self) -> TradingConfig:
+        if self.order_rules is not None and self.sizing != "at_decision":
+            raise ValueError("order_rules are for orders that decisions make: they need sizing: at_decision")
+        return self
 
 
 class TradingComponent(EnvComponent):
@@ -173,3 +209,12 @@ def margin_of(config: MarginAccount | None) -> Margin:
     from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 
     return CASH_ACCOUNT if config is None else Margin(**config.model_dump())
+
+
+def sizing_of(config: TradingConfig) -> SizingRules | None:
+    """The rules by which decisions make orders; None where weights are traded to at the fill."""
+    from alphaswarm_rl.market.sizing_rules import SizingRules
+
+    if config.sizing == "at_fill":
+        return None
+    return SizingRules() if config.order_rules is None else SizingRules(**config.order_rules.model_dump())

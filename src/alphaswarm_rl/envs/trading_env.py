@@ -49,7 +49,7 @@ class TradingEnv(BaseRLEnv):
         self.view = View(self.market, plan.initial_cash, n)
         if plan.tracks_cost:
             self.view.average_cost = np.zeros((n, plan.panel.num_assets))
-        self._decision = NumpyDecisionStep(self.view, self.decider, plan.costs, plan.margin)
+        self._decision = NumpyDecisionStep(self.view, self.decider, plan.costs, plan.margin, plan.sizing)
         self.begin(self._all, np.zeros((n, 1)))
         if self.decider.masks(self.view) is not None:
             self.action_masks = self._masks

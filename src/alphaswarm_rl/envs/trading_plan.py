@@ -16,7 +16,7 @@ from alphaswarm_rl.core.errors import DataError, EnvError, SpecError
 from alphaswarm_rl.core.kinds import ActionSpec, ObservationBuilder, PortfolioStage, SmallComponent, Termination
 from alphaswarm_rl.core.refs import reference
 from alphaswarm_rl.core.types import BackendArray, JsonObject, NamedArrays
-from alphaswarm_rl.envs.trading import TradingComponent, costs_of, margin_of
+from alphaswarm_rl.envs.trading import TradingComponent, costs_of, margin_of, sizing_of
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.fills import FillPolicy, fill_policy
@@ -25,6 +25,7 @@ from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.observer import Observer
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.market.sizing_rules import SizingRules
 
 #: Why an episode ends when its bars do.
 END_OF_DATA = "end_of_data"
@@ -50,6 +51,7 @@ class TradingPlan:
         episode_bars: Steps of an episode that starts at a random bar; None: all bars, from the first.
         turbulence_threshold: Turbulence from which on everything is sold and nothing bought; None: no gate.
         gates_first_bar: Whether that gate acts at an episode's first decision too.
+        sizing: By which rules decisions make orders of weights; None: weights are traded to at the fill.
     """
 
     panel: MarketPanel
@@ -65,6 +67,7 @@ class TradingPlan:
     episode_bars: int | None
     turbulence_threshold: float | None = None
     gates_first_bar: bool = True
+    sizing: SizingRules | None = None
 
     def __post_init__(self) -> None:
         for part in self.parts():
@@ -106,6 +109,12 @@ class TradingPlan:
                 "the environment's margin",
                 f"the action {alias!r} gives orders in units, which are bound by cash and never owe anything",
                 "Leave the margin out, or use an action of weights or positions.",
+            )
+        if self.sizing is not None and trade.way != "weights":
+            raise EnvError(
+                "the environment's sizing: at_decision",
+                f"it makes units of weights when the decision is made, and the action {alias!r} gives none",
+                "Leave sizing at at_fill, or use an action that gives weights, such as softmax_weights.",
             )
         if getattr(self.action.config, "short", False) and not self.margin.short:
             raise EnvError(
@@ -217,6 +226,7 @@ def plan_of(component: TradingComponent, request: EnvRequest) -> TradingPlan:
         episode_bars=config.episode_bars if request.phase == "train" else None,
         turbulence_threshold=getattr(config, "turbulence_threshold", None),
         gates_first_bar=component.gates_first_bar(),
+        sizing=sizing_of(config),
     )
 
 

@@ -76,7 +76,7 @@ class TorchTradingEnv(TorchVectorEnv):
         self.feature_names = self._parts.observer.feature_names
         self.trade = decider.trade
         self.reasons = ("", END_OF_DATA, *(termination.rl_alias for termination in plan.terminations))
-        self._decision = TorchDecisionStep(self.market, decider, plan.costs, plan.margin)
+        self._decision = TorchDecisionStep(self.market, decider, plan.costs, plan.margin, plan.sizing)
         self._timestamps = self._backend.put(plan.panel.timestamps.astype("datetime64[ns]").astype(np.int64))
         gauge = () if self.market.turbulence is None else ("turbulence",)
         self._info_names = (*_INFOS.values(), "timestamp", "improper_stop", "reason", *gauge)

@@ -16,6 +16,15 @@ from alphaswarm_rl.market.costs import CostModel, Fee, affordable, charge, fee
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 from alphaswarm_rl.market.quotes import Fill, Numbers, Quotes
 from alphaswarm_rl.market.rebalance import holdings_for
+from alphaswarm_rl.market.sizing_rules import (
+    BUYING_POWER,
+    COSTS,
+    NO_EQUITY,
+    NOT_TRADABLE,
+    NOTHING,
+    SizingRules,
+)
+from alphaswarm_rl.market.unit_trades import UnitTrades
 
 
 @dataclass
@@ -92,6 +101,61 @@ class Book:
             if bought < size and not whole:
                 break
         return tuple(fills)
+
+    def trade_units(self, orders: Numbers, quotes: Quotes, *, lot: float = 0.0) -> tuple[Fill, ...]:
+        """Fills orders in units on an account of any margin; what a decision that made units of weights is filled by.
+
+        What reduces a position is filled first, as a sell of a cash account only where it brings more than it costs.
+        Then comes what opens or enlarges one, the most valuable first (the lower index among equals), as far as
+        the initial margin of all positions is there, which in a cash account is the cash. A fractional one that is cut
+        is the last.
+
+        Args:
+            orders: Units per asset, positive to buy; they are not rounded.
+            quotes: The market at the fill.
+            lot: Units that an order which is cut stays a multiple of; 0: any fraction.
+        """
+        self._check(orders, quotes, "orders")
+        trades = UnitTrades(self.rates, self.margin, self.cash, self.positions, quotes, lot)
+        trades.fill(orders)
+        self.cash = trades.cash
+        return tuple(self._record(asset, moved, quotes) for asset, moved in trades.moved.items())
+
+    def size_orders(self, targets: Numbers, quotes: Quotes, rules: SizingRules) -> tuple[list[float], list[int]]:
+        """Orders that make target weights at the last known prices, and why one is less: indices into `SHORTFALLS`.
+
+        The rules come first, then buying power: orders are what `trade_units` would fill at these prices. The account
+        is not changed.
+
+        Args:
+            targets: Parts of the equity before costs.
+            quotes: The market when the decision is made.
+            rules: Which orders are made.
+        """
+        self._check(targets, quotes, "target weights")
+        equity = self.equity(quotes.prices)
+        wanted, reasons = [0.0] * len(targets), [NOTHING] * len(targets)
+        for asset, (target, held) in enumerate(zip(targets, self.positions, strict=True)):
+            weight = target if self.margin.short else max(target, 0.0)
+            if weight == 0 and held == 0:
+                continue
+            if not equity > 0:
+                reasons[asset] = NO_EQUITY
+            elif not quotes.trades(asset, self.rates):
+                reasons[asset] = NOT_TRADABLE
+            else:
+                wanted[asset], reasons[asset] = rules.wanted(weight, held, equity, quotes.prices[asset])
+        account = Book(self.cash, list(self.positions), self.costs, self.margin, self.periods_per_year)
+        orders = [0.0] * len(targets)
+        for fill in account.trade_units(wanted, quotes, lot=rules.lot):
+            orders[fill.asset] = fill.quantity
+        for asset, order in enumerate(orders):
+            if order != wanted[asset]:
+                unmade = wanted[asset] < 0 < self.positions[asset] and not self.margin.lends
+                reasons[asset] = COSTS if unmade else BUYING_POWER
+            if 0 < abs(order) * quotes.prices[asset] < rules.min_notional:
+                orders[asset], reasons[asset] = 0.0, BUYING_POWER
+        return orders, reasons
 
     def trade_to_weights(self, targets: Numbers, quotes: Quotes) -> tuple[Fill, ...]:
         """Trades until each position is its target's part of the equity *after* costs; the rest, 1 - sum, is cash.

@@ -163,6 +163,44 @@ def affordable(rates: CostRates, cash: float, price: float, volume: float, *, wh
     return float(units)
 
 
+def carried(
+    rates: CostRates, free: float, price: float, volume: float, closed: float, initial: float, lot: float
+) -> float:
+    """The most units beyond `closed` whose initial margin and costs `free` pays for.
+
+    With an initial margin of 1 and nothing closed it is `affordable`.
+
+    Args:
+        rates: What trading costs.
+        free: Equity beyond the initial margin of what is held.
+        price: Money per unit.
+        volume: Units that the bar traded.
+        closed: Units of the same order that closed a position; its sign, of zero too, is the order's.
+        initial: Equity needed over the value held.
+        lot: Units that the number is a multiple of; 0: all but `SPARE_CASH` of what is free is used.
+    """
+    base, paid = abs(closed), fee(rates, closed, price, volume).total
+    money = (free if lot > 0 else free * (1.0 - SPARE_CASH)) + (initial * (base * price) + paid)
+    rate = rates.sell_rate if math.copysign(1.0, closed) < 0 else rates.buy_rate
+    bare = price * initial + price * rates.half_spread
+    cubic = price * rates.impact / math.sqrt(volume) if rates.impact > 0 else 0.0
+    units = min(_units(money, bare + price * rate + rates.per_share, cubic), _units(money - rates.minimum, bare, cubic))
+    units = max(units - base, 0.0)
+    if lot == 0:
+        return units
+
+    def needed(count: float) -> float:
+        size = count * lot
+        return initial * (size * price) + (fee(rates, math.copysign(base + size, closed), price, volume).total - paid)
+
+    count = float(math.floor(units / lot))
+    if needed(count + 1.0) <= free:
+        count += 1.0
+    elif count > 0 and needed(count) > free:
+        count -= 1.0
+    return count * lot
+
+
 def _units(money: float, linear: float, cubic: float) -> float:
     """The n of  linear n + cubic n^1.5 = money; 0 where there is no money."""
     if money <= 0:

@@ -23,6 +23,7 @@ from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import average_cost
+from alphaswarm_rl.market.sizing import SizedOrders, SizingRules, refuse_unsizable, sizing_numbers
 from alphaswarm_rl.market.trade_log import TradeLog
 
 
@@ -36,17 +37,24 @@ class NumpyDecisionStep:
         decider: What makes targets of actions.
         costs: What trading costs.
         margin: What may be owed.
+        sizing: By which rules weights become orders in units when the decision is made; None: they are traded to at
+            the fill.
 
     Attributes:
+        sized: What the last step ordered, in arrays that the next one writes over; None without `sizing`.
         closed: Units (n, A) that were closed by force in the step, by reason; without those that closed nothing.
         logs: Whether steps are logged.
         log: What the last step did, asset by asset; None unless steps are logged.
     """
 
-    def __init__(self, view: View, decider: Decider, costs: CostModel, margin: Margin) -> None:
+    def __init__(
+        self, view: View, decider: Decider, costs: CostModel, margin: Margin, sizing: SizingRules | None = None
+    ) -> None:
         market, n, trade = view.market, view.n, decider.trade
         costs.check_volume(market.panel.volume)
         margin.check_costs(costs)
+        if sizing is not None:
+            refuse_unsizable(trade)
         self.view = view
         self.decider = decider
         self.closed: dict[str, Array] = {}
@@ -56,13 +64,17 @@ class NumpyDecisionStep:
         self._actions = ActionCheck(decider.space, n)
         self._targets = np.empty(n if trade.way == "position" else (n, market.assets))
         self._lends = margin.lends
-        self._in_units = market.splits is not None and (trade.way == "shares" or trade.by_units)
+        self._sizing = sizing
+        orders = trade.way == "shares" or trade.by_units or sizing is not None
+        self._in_units = market.splits is not None and orders
         none = np.empty((0, 0))
         self._rates = np.array(costs.rates(market.panel.periods_per_year))
         # Kernels that need no volume are spared it.
         self._volume = market.volume if costs.impact > 0 else none
         self._cost, self._traded, self._traded_asset = np.empty(n), np.empty((n, market.assets)), np.empty(n)
         self._nobody = np.zeros(n, np.bool_)
+        self.sized: SizedOrders | None = None
+        self._size_args: tuple[Any, ...] = ()
         account = (0, n, view.cash, view.positions)
         dividends = none if market.dividends is None else market.dividends
         splits = none if market.splits is None else market.splits
@@ -79,10 +91,27 @@ class NumpyDecisionStep:
         results, limits = (view.cost, view.turnover), (margin.initial, margin.short)
         if trade.way == "shares":
             return kernels.trade_shares, (*account, *fill, trade.whole, *results, view.traded)
+        if self._sizing is not None:
+            return self._units_kernel(self._sizing, margin)
         if trade.way == "weights":
             return kernels.trade_to_weights, (*account, *fill, *limits, *results, view.traded)
         asset, size = np.full(view.n, trade.asset, np.int64), (float(trade.size), trade.by_units)
         return self._fill_position, (*account, asset, *fill, *limits, *size, *results, self._traded_asset)
+
+    def _units_kernel(self, sizing: SizingRules, margin: Margin) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        """The kernel that fills orders which were made of weights, and its arguments; sets those of the sizing."""
+        view, market = self.view, self.view.market
+        shape = (view.n, market.assets)
+        self.sized = SizedOrders(np.zeros(shape), np.zeros(shape, np.int8))
+        self._orders = np.empty(shape)
+        limits, numbers = (margin.initial, margin.short), sizing_numbers(sizing)
+        account, rows = (0, view.n, view.cash, view.positions), (market.tradable, self._volume, self._rates)
+        known, fill = (view.bar, market.close, *rows), (view.bar, market.fill_price, *rows)
+        self._size_args = (
+            *account, self._targets, *known, *limits, *numbers, self.sized.orders, self.sized.reasons
+        )  # fmt: skip
+        results = (view.cost, view.turnover, view.traded)
+        return kernels.trade_units, (*account, self._orders, *fill, *limits, float(sizing.lot), *results)
 
     def step(self, actions: Array) -> None:
         """Acts, fills, moves to the next bar and marks; actions that are not of the space are refused.
@@ -97,6 +126,9 @@ class NumpyDecisionStep:
         )
         if self.log is not None and self.decider.stops_orders:
             self.log.stopped = self.decider.stopped(view)
+        if self.sized is not None:
+            kernels.size_orders(*self._size_args)
+            self._orders[:] = self.sized.orders
         view.value_before[:] = view.value
         self._fill_and_mark()
         np.maximum(view.peak, view.value, out=view.peak)
@@ -119,7 +151,10 @@ class NumpyDecisionStep:
         if self._in_units and market.fill.lag:
             # Units that were ordered before a split are that many more after it.
             splits = market.splits[view.bar]
-            self._targets *= splits if self._trade.way == "shares" else splits[:, self._trade.asset]
+            if self.sized is not None:
+                self._orders *= splits
+            else:
+                self._targets *= splits if self._trade.way == "shares" else splits[:, self._trade.asset]
         if market.fill.lag and market.fill.price == "close" and self._trade.bracket:
             self._exit_and_fill()
         elif market.fill.lag:

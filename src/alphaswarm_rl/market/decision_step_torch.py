@@ -19,6 +19,7 @@ from alphaswarm_rl.market.costs import CostModel, CostRates
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.market import Market, average_cost
+from alphaswarm_rl.market.sizing import SizingRules, refuse_unsizable
 from alphaswarm_rl.market.trade_log import TradeLog
 
 
@@ -36,18 +37,26 @@ class TorchDecisionStep:
         decider: What makes targets of actions.
         costs: What trading costs.
         margin: What may be owed.
+        sizing: By which rules weights become orders in units when the decision is made; None: they are traded to at
+            the fill.
     """
 
-    def __init__(self, market: Market, decider: Decider, costs: CostModel, margin: Margin) -> None:
+    def __init__(
+        self, market: Market, decider: Decider, costs: CostModel, margin: Margin, sizing: SizingRules | None = None
+    ) -> None:
         costs.check_volume(market.panel.volume)
         margin.check_costs(costs)
         device = market.close.device
         self.market = market
         self.trade = trade = decider.trade
         self.margin = margin
+        self.sizing = sizing
+        if sizing is not None:
+            refuse_unsizable(trade)
         self.rates = costs.rates(market.panel.periods_per_year)
         self._last_action = _last_action(decider.space, device)
-        self._in_units = market.splits is not None and (trade.way == "shares" or trade.by_units)
+        self._by_asset = trade.way == "shares" or sizing is not None
+        self._in_units = market.splits is not None and (self._by_asset or trade.by_units)
         # Kernels that need no volume are spared it.
         self._volume = market.volume if costs.impact > 0 else None
         self._trader = _trader(self.rates, margin, device)
@@ -65,6 +74,10 @@ class TorchDecisionStep:
         target = decider.decide(view, self._sound(actions), None, None if log is None else log.targets)
         if log is not None and decider.stops_orders:
             log.stopped = decider.stopped(view)
+        if self.sizing is not None:
+            rows = kernels.MarketRows(view.bar, self.market.close, self.market.tradable, self._volume)
+            account = (view.cash, view.positions, target)
+            target, _ = kernels.size_orders(*account, rows, self.rates, self.margin, self.sizing)
         # A copy: tensors of the view from before the step may be written over after it.
         view.value_before = torch.clone(view.value)
         self._fill_and_mark(view, decider, target, log)
@@ -91,7 +104,7 @@ class TorchDecisionStep:
         if self._in_units and fill.lag:
             # Units that were ordered before a split are that many more after it.
             splits = self.market.splits[view.bar]
-            target = target * (splits if self.trade.way == "shares" else splits[:, self.trade.asset])
+            target = target * (splits if self._by_asset else splits[:, self.trade.asset])
         if fill.lag and fill.price == "close" and bracket:
             self._exit_and_fill(view, decider, target, log)
         elif fill.lag:
@@ -138,6 +151,8 @@ class TorchDecisionStep:
         account = (view.cash, view.positions, target)
         if trade.way == "shares":
             done, marked = self._trader.trade_shares(*account, rows, marks, whole=trade.whole)
+        elif self.sizing is not None:
+            done = self._trader.trade_units(*account, rows, lot=float(self.sizing.lot))
         elif trade.way == "weights":
             done, marked = self._trader.trade_to_weights(*account, rows, marks)
         else:

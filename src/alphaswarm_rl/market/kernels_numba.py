@@ -32,6 +32,17 @@ import numpy as np
 from alphaswarm_rl.arrays.jit import AHEAD, njit, prefetch_row
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
+from alphaswarm_rl.market.sizing_rules import (
+    BELOW_LOT,
+    BELOW_MIN_NOTIONAL,
+    BELOW_THRESHOLD,
+    BUYING_POWER,
+    COSTS,
+    LARGEST_ORDER,
+    NO_EQUITY,
+    NOT_TRADABLE,
+    NOTHING,
+)
 
 _ALL_BUT_SPARE_CASH = 1.0 - SPARE_CASH
 _ALL_BUT_SPARE_EQUITY = 1.0 - SPARE_EQUITY
@@ -259,6 +270,213 @@ def trade_to_weights(
         cash[i] = money
         cost[i] = fees
         turnover[i] = moved / equity if equity > 0.0 else 0.0
+
+
+@njit(cache=True)
+def trade_units(
+    first, last, cash, positions, orders, time, prices, tradable, volume, numbers, initial, short, lot, cost, turnover,
+    traded,
+):  # fmt: skip
+    """`Book.trade_units`. `orders` (N, A) are units to buy, negative to sell; `traded` is (N, A)."""
+    rates = _rates(numbers)
+    assets = positions.shape[1]
+    price, units, moves = np.empty(assets), np.ones(assets), np.empty(assets, np.bool_)
+    sizes, places = np.empty(5 * assets), np.empty(3 * assets, np.int64)
+    for i in range(first, last):
+        if i + AHEAD < last:
+            prefetch_row(prices, time[i + AHEAD])
+            prefetch_row(tradable, time[i + AHEAD])
+        _quote(time[i], prices, tradable, volume, rates, price, units, moves)
+        equity = cash[i] + _net(positions[i], price)
+        money, fees, moved = _fill_units(
+            cash[i], positions[i], orders[i], price, moves, units, rates, initial, short, lot, sizes, places, traded[i]
+        )
+        for j in range(assets):
+            positions[i, j] += traded[i, j]
+        cash[i] = money
+        cost[i] = fees
+        turnover[i] = moved / equity if equity > 0.0 else 0.0
+
+
+@njit(cache=True)
+def size_orders(
+    first, last, cash, positions, weights, time, prices, tradable, volume, numbers, initial, short, threshold, lot,
+    least, most, orders, reasons,
+):  # fmt: skip
+    """`Book.size_orders`: `orders` (N, A) of `weights` (N, A), and `reasons` (N, A) int8 why one is less.
+
+    `time` (N,) is the row of the decision; `threshold`, `lot`, `least` and `most` are those of the `SizingRules`. The
+    accounts are not changed.
+    """
+    rates = _rates(numbers)
+    assets = positions.shape[1]
+    price, units, moves = np.empty(assets), np.ones(assets), np.empty(assets, np.bool_)
+    sizes, places, wanted = np.empty(5 * assets), np.empty(3 * assets, np.int64), np.empty(assets)
+    for i in range(first, last):
+        _quote(time[i], prices, tradable, volume, rates, price, units, moves)
+        held = positions[i]
+        equity = cash[i] + _net(held, price)
+        for j in range(assets):
+            weight = weights[i, j] if short else max(weights[i, j], 0.0)
+            wanted[j] = 0.0
+            reasons[i, j] = NOTHING
+            if weight == 0.0 and held[j] == 0.0:
+                continue
+            if not equity > 0.0:
+                reasons[i, j] = NO_EQUITY
+            elif not moves[j]:
+                reasons[i, j] = NOT_TRADABLE
+            else:
+                wanted[j], reasons[i, j] = _wanted(weight, held[j], equity, price[j], threshold, lot, least, most)
+        _fill_units(cash[i], held, wanted, price, moves, units, rates, initial, short, lot, sizes, places, orders[i])
+        for j in range(assets):
+            order = orders[i, j]
+            if order != wanted[j]:
+                unmade = wanted[j] < 0.0 and held[j] > 0.0 and not short and initial >= 1.0
+                reasons[i, j] = COSTS if unmade else BUYING_POWER
+            if order != 0.0 and abs(order) * price[j] < least:
+                orders[i, j] = 0.0
+                reasons[i, j] = BUYING_POWER
+
+
+@njit(cache=True)
+def _quote(t, prices, tradable, volume, rates, price, units, moves):
+    """Writes the row's prices, volumes where there is impact, and which assets trade."""
+    for j in range(price.size):
+        price[j] = prices[t, j]
+        if volume.size > 0:
+            units[j] = volume[t, j]
+        moves[j] = tradable[t, j] and price[j] > 0.0 and (rates.impact == 0.0 or units[j] > 0.0)
+
+
+@njit(cache=True)
+def _net(held, price):
+    """The value of all positions, added up in the Book's order."""
+    net = 0.0
+    for j in range(held.size):
+        net += held[j] * price[j] if held[j] != 0.0 else 0.0
+    return net
+
+
+@njit(cache=True)
+def _wanted(weight, held, equity, price, threshold, lot, least, most):
+    """`SizingRules.wanted`."""
+    exits = weight == 0.0
+    order = -held if exits else weight * equity / price - held
+    if abs(order) * price <= DUST * equity:
+        return 0.0, NOTHING
+    if not exits and abs(order) * price < threshold * equity:
+        return 0.0, BELOW_THRESHOLD
+    reason = NOTHING
+    if abs(order) * price > most:
+        order = math.copysign(most / price, order)
+        reason = LARGEST_ORDER
+        exits = False
+    if lot > 0.0 and not exits:
+        order = np.trunc(order / lot) * lot
+        if order == 0.0:
+            return 0.0, BELOW_LOT
+    if abs(order) * price < least:
+        return 0.0, BELOW_MIN_NOTIONAL
+    return order, reason
+
+
+@njit(cache=True)
+def _fill_units(money, held, orders, price, moves, volume, rates, initial, short, lot, numbers, indices, traded):
+    """Writes the units that are filled to `traded`; returns money after, cost and value traded.
+
+    `numbers` (5 A) and `indices` (3 A) are room to work in.
+    """
+    assets = held.size
+    values, sizes, backs = numbers[:assets], numbers[assets : 2 * assets], numbers[2 * assets : 3 * assets]
+    paid, beyonds = numbers[3 * assets : 4 * assets], numbers[4 * assets : 5 * assets]
+    opening, order, places = indices[:assets], indices[assets : 2 * assets], indices[2 * assets :]
+    lends = short or initial < 1.0
+    free = money
+    for j in range(assets):
+        if held[j] != 0.0:
+            worth = held[j] * price[j]
+            free += worth - initial * abs(worth)
+    cost = 0.0
+    moved = 0.0
+    count = 0
+    for j in range(assets):
+        traded[j] = 0.0
+        if orders[j] == 0.0 or not moves[j]:
+            continue
+        size = abs(orders[j])
+        buying = orders[j] > 0.0
+        back = min(size, abs(held[j])) if held[j] != 0.0 and buying == (held[j] < 0.0) else 0.0
+        beyond = size - back if buying or short else 0.0
+        fee = 0.0
+        if back > 0.0:
+            value = back * price[j]
+            fee = _fee(rates, rates.buy_rate if buying else rates.sell_rate, back, price[j], volume[j])
+            freed = initial * value - fee
+            if freed > 0.0 or lends:
+                free += freed
+                money += (-value if buying else value) - fee
+                traded[j] = math.copysign(back, orders[j])
+                cost += fee
+                moved += value
+        if beyond > 0.0:
+            opening[count] = j
+            values[count] = beyond * price[j]
+            sizes[count] = size
+            backs[count] = back
+            paid[count] = fee
+            beyonds[count] = beyond
+            count += 1
+    _by_size(values, count, order, places)
+    for k in range(count):
+        o = order[k]
+        j = opening[o]
+        rate = rates.buy_rate if orders[j] > 0.0 else rates.sell_rate
+        beyond = beyonds[o]
+        move = orders[j]
+        added = _fee(rates, rate, sizes[o], price[j], volume[j]) - paid[o]
+        needed = initial * (beyond * price[j]) + added
+        cut = needed > free
+        if cut:
+            beyond = _carried(rates, rate, free, price[j], volume[j], backs[o], paid[o], initial, lot)
+            if beyond > 0.0:
+                move = math.copysign(backs[o] + beyond, move)
+                added = _fee(rates, rate, backs[o] + beyond, price[j], volume[j]) - paid[o]
+                needed = initial * (beyond * price[j]) + added
+        if beyond > 0.0:
+            free -= needed
+            money -= math.copysign(beyond * price[j], move) + added
+            traded[j] = move
+            cost += added
+            moved += beyond * price[j]
+        if cut and lot == 0.0:
+            break
+    return money, cost, moved
+
+
+@njit(cache=True)
+def _carried(rates, rate, free, price, volume, base, paid, initial, lot):
+    """`costs.carried`; `paid` is the fee of the `base` units that closed a position."""
+    money = (free if lot > 0.0 else free * _ALL_BUT_SPARE_CASH) + (initial * (base * price) + paid)
+    bare = price * initial + price * rates.half_spread
+    cubic = price * rates.impact / math.sqrt(volume) if rates.impact > 0.0 else 0.0
+    units = min(_units(money, bare + price * rate + rates.per_share, cubic), _units(money - rates.minimum, bare, cubic))
+    units = max(units - base, 0.0)
+    if lot == 0.0:
+        return units
+    count = np.floor(units / lot)
+    if _needed(rates, rate, count + 1.0, price, volume, base, paid, initial, lot) <= free:
+        count += 1.0
+    elif count > 0.0 and _needed(rates, rate, count, price, volume, base, paid, initial, lot) > free:
+        count -= 1.0
+    return count * lot
+
+
+@njit(cache=True)
+def _needed(rates, rate, count, price, volume, base, paid, initial, lot):
+    """Initial margin and costs of so many lots beyond `base`."""
+    size = count * lot
+    return initial * (size * price) + (_fee(rates, rate, base + size, price, volume) - paid)
 
 
 @njit(cache=True)

@@ -18,6 +18,18 @@ from torch import Tensor
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
+from alphaswarm_rl.market.sizing_rules import (
+    BELOW_LOT,
+    BELOW_MIN_NOTIONAL,
+    BELOW_THRESHOLD,
+    BUYING_POWER,
+    COSTS,
+    LARGEST_ORDER,
+    NO_EQUITY,
+    NOT_TRADABLE,
+    NOTHING,
+    SizingRules,
+)
 
 #: Newton steps of target weights. Without impact the curve is made of straight lines, and few of them are crossed.
 _STEPS = 4
@@ -91,6 +103,10 @@ class TorchTrader:
     ) -> tuple[Traded, Marked | None]:
         """Trades to target weights."""
         return trade_to_weights(cash, positions, targets, rows, self._rates, self._margin), None
+
+    def trade_units(self, cash: Tensor, positions: Tensor, orders: Tensor, rows: MarketRows, *, lot: float) -> Traded:
+        """Fills orders in units that were made of weights."""
+        return trade_units(cash, positions, orders, rows, self._rates, self._margin, lot=lot)
 
     def mark(self, cash: Tensor, positions: Tensor, time: Tensor, marks: Tensor) -> Marked:
         """One bar's borrow and funding, then the equity at these marks, and who is below the maintenance margin."""
@@ -172,6 +188,153 @@ def _units(money: Tensor, linear: Tensor, cubic: Tensor | None) -> Tensor:
         step = (cubic * square * root + linear * square - money) / (3.0 * cubic * square + 2.0 * linear * root)
         root = torch.where(money > 0, root - step, 0.0)
     return root * root
+
+
+def trade_units(
+    cash: Tensor, positions: Tensor, orders: Tensor, rows: MarketRows, rates: CostRates, margin: Margin, *, lot: float
+) -> Traded:
+    """`Book.trade_units` for every account; `orders` (N, A) are units to buy, negative to sell."""
+    return _fill_units(cash, positions, orders.double(), quote_at(rows, rates), rates, margin, lot)
+
+
+def size_orders(
+    cash: Tensor,
+    positions: Tensor,
+    weights: Tensor,
+    rows: MarketRows,
+    rates: CostRates,
+    margin: Margin,
+    rules: SizingRules,
+) -> tuple[Tensor, Tensor]:
+    """`Book.size_orders` for every account: orders (N, A), and why one is less, (N, A) int8."""
+    quote = quote_at(rows, rates)
+    weight = weights.double() if margin.short else weights.double().clamp(min=0.0)
+    equity = (cash + _add_up(values(positions, quote.price)))[:, None]
+    alive = equity > 0
+    price = torch.where(quote.trades, quote.price, 1.0)
+    wanted, reasons = _wanted(weight, positions, torch.where(alive, equity, 1.0), price, rules)
+    unmet = (weight != 0) | (positions != 0)
+    for broken, reason in ((~quote.trades, NOT_TRADABLE), (~alive, NO_EQUITY)):
+        wanted = torch.where(broken, 0.0, wanted)
+        reasons = torch.where(broken, torch.where(unmet, reason, NOTHING), reasons)
+    orders = _fill_units(cash, positions, wanted, quote, rates, margin, rules.lot).traded
+    unmade = (wanted < 0) & (positions > 0) & (not margin.lends)
+    reasons = torch.where(orders != wanted, torch.where(unmade, COSTS, BUYING_POWER), reasons)
+    small = (orders != 0) & (orders.abs() * price < rules.min_notional)
+    orders, reasons = torch.where(small, 0.0, orders), torch.where(small, BUYING_POWER, reasons)
+    return orders, reasons.to(torch.int8)
+
+
+def _wanted(weight: Tensor, held: Tensor, equity: Tensor, price: Tensor, rules: SizingRules) -> tuple[Tensor, Tensor]:
+    """`SizingRules.wanted`; the last rule that an order breaks is written first."""
+    exits = weight == 0
+    order = torch.where(exits, -held, weight * equity / price - held)
+    small = ~exits & (order.abs() * price < rules.rebalance_threshold * equity)
+    dust = order.abs() * price <= DUST * equity
+    reasons = torch.full_like(order, NOTHING, dtype=torch.int64)
+    if rules.max_order_notional is not None:
+        large = order.abs() * price > rules.most
+        most = rules.most / price
+        order = torch.where(large, torch.where(order < 0, -most, most), order)
+        reasons, exits = torch.where(large, LARGEST_ORDER, reasons), exits & ~large
+    kept = order
+    if rules.lot > 0:
+        kept = torch.where(exits, order, (order / rules.lot).trunc() * rules.lot)
+    reasons = torch.where(kept.abs() * price < rules.min_notional, BELOW_MIN_NOTIONAL, reasons)
+    reasons = torch.where(kept == 0, BELOW_LOT, reasons)
+    reasons = torch.where(small, BELOW_THRESHOLD, reasons)
+    reasons = torch.where(dust, NOTHING, reasons)
+    ordered = ~dust & ((reasons == NOTHING) | (reasons == LARGEST_ORDER))
+    return torch.where(ordered, kept, 0.0), reasons
+
+
+def _fill_units(
+    cash: Tensor, positions: Tensor, orders: Tensor, quote: Quote, rates: CostRates, margin: Margin, lot: float
+) -> Traded:
+    worth = values(positions, quote.price)
+    equity = cash + _add_up(worth)
+    price = torch.where(quote.trades, quote.price, 0.0)
+    order = torch.where(quote.trades, orders, 0.0)
+    size, sign = order.abs(), order.sign()
+    against = (positions != 0) & ((order > 0) == (positions < 0))
+    back = torch.where(against, torch.minimum(size, positions.abs()), 0.0)
+    beyond = size - back
+    if not margin.short:
+        beyond = torch.where(order > 0, beyond, 0.0)
+    value, paid = back * price, fees(rates, sign * back, price, quote.volume)
+    freed = margin.initial * value - paid
+    made = (back > 0) & ((freed > 0) | margin.lends)
+    free = _add_up(worth - margin.initial * worth.abs(), start=cash)
+    free = _add_up(torch.where(made, freed, 0.0), start=free)
+    money = _add_up(torch.where(made, -sign * value - paid, 0.0), start=cash)
+
+    ranked = torch.sort(beyond * price, dim=1, descending=True, stable=True).indices
+    columns = [part.gather(1, ranked) for part in (order, beyond, back, paid, price, quote.volume)]
+    moved, money = _open_in_turn(rates, margin.initial, free, money, columns, lot=lot)
+    moved = torch.zeros_like(moved).scatter(1, ranked, moved)
+    traded = torch.where(moved != 0, moved, torch.where(made, sign * back, 0.0))
+    cost = fees(rates, traded, price, quote.volume).sum(1)
+    moved_value = (traded.abs() * price).sum(1)
+    return Traded(money, positions + traded, cost, _ratio(moved_value, equity), traded)
+
+
+def _open_in_turn(
+    rates: CostRates, initial: float, free: Tensor, money: Tensor, columns: list[Tensor], *, lot: float
+) -> tuple[Tensor, Tensor]:
+    """Fills what opens positions from the left, each as far as `free` reaches; returns the orders' units and cash."""
+    filled = []
+    cut = torch.zeros_like(money, dtype=torch.bool)
+    for order, beyond, back, paid, price, volume in zip(*(part.unbind(1) for part in columns), strict=True):
+        sign = order.sign()
+        needed = initial * (beyond * price) + (fees(rates, order, price, volume) - paid)
+        fits = needed <= free
+        more = carried(rates, free, price, volume, sign, back, paid, initial, lot=lot)
+        units = torch.where(fits, beyond, more)
+        if lot == 0:
+            units = torch.where(cut, 0.0, units)
+            cut = cut | ((beyond > 0) & ~fits)
+        opens = (beyond > 0) & (units > 0)
+        units = torch.where(opens, units, 0.0)
+        move = torch.where(opens, torch.where(fits, order, sign * (back + units)), 0.0)
+        added = torch.where(opens, fees(rates, move, price, volume) - paid, 0.0)
+        free = free - (initial * (units * price) + added)
+        money = money - (sign * (units * price) + added)
+        filled.append(move)
+    return torch.stack(filled, dim=1), money
+
+
+def carried(
+    rates: CostRates,
+    free: Tensor,
+    price: Tensor,
+    volume: Tensor,
+    sign: Tensor,
+    base: Tensor,
+    paid: Tensor,
+    initial: float,
+    *,
+    lot: float,
+) -> Tensor:
+    """The most units beyond `base`, whose fee is `paid`, that `free` carries; see `costs.carried`."""
+    price = torch.where(price > 0, price, 1.0)
+    money = (free if lot > 0 else free * (1.0 - SPARE_CASH)) + (initial * (base * price) + paid)
+    bare = price * initial + price * rates.half_spread
+    cubic = price * rates.impact / volume.sqrt() if rates.impact > 0 else None
+    units = _units(money, bare + price * rate_of(rates, sign) + rates.per_share, cubic)
+    if rates.minimum > 0:
+        units = torch.minimum(units, _units(money - rates.minimum, bare, cubic))
+    units = (units - base).clamp(min=0.0)
+    if lot == 0:
+        return units
+
+    def needed(count: Tensor) -> Tensor:
+        size = count * lot
+        return initial * (size * price) + (fees(rates, sign * (base + size), price, volume) - paid)
+
+    count = (units / lot).floor()
+    more = needed(count + 1.0) <= free
+    less = (count > 0) & (needed(count) > free)
+    return torch.where(more, count + 1.0, torch.where(less, count - 1.0, count)) * lot
 
 
 def trade_to_weights(

@@ -159,7 +159,7 @@ def equal_weight_values(plan: TradingPlan, bars: int) -> Array:
     for name in STARTING_MONEY:
         getattr(view, name)[:] = plan.initial_cash
     decider.begin(np.arange(1))
-    decision = NumpyDecisionStep(view, decider, plan.costs, plan.margin)
+    decision = NumpyDecisionStep(view, decider, plan.costs, plan.margin, plan.sizing)
     values = [plan.initial_cash]
     for bar in range(plan.first_bar, plan.first_bar + bars):
         decision.step(equal_weights(plan.panel, bar)[np.newaxis].astype(np.float32))
