@@ -239,6 +239,13 @@ class ActionSpec(SmallComponent):
         """
         return view.xp.ones(view.n, dtype=view.xp.bool_)
 
+    def legs(self, view: View, state: NamedArrays) -> tuple[BackendArray, BackendArray] | None:
+        """For brackets: the stop and the take-profit, (n,) each, of positions that this action opens at the last close.
+
+        It changes nothing. None where the action has no such legs.
+        """
+        return None
+
     def stopped(self, view: View, state: NamedArrays) -> BackendArray:
         """For orders with a stop: which assets it sells whatever the agent wants, (n, A) bool.
 

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 
 from alphaswarm_rl.arrays.backend import resolve_device
-from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, Learner
+from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.errors import CheckpointError, DataError, EnvError
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array, JsonObject
@@ -165,16 +165,26 @@ class LoadedPolicy:
         from alphaswarm_rl.market.fills import fill_policy
         from alphaswarm_rl.market.market import market_of
 
+        self.refuse_other_assets(panel)
         traded, pipeline = self.plan.traded_market(), self.spec.data_pipeline
+        if pipeline is not None:
+            panel = pipeline.build().apply(panel, self.fitted)
+        return market_of(panel, fill_policy(traded.fill), NUMPY)
+
+    def refuse_other_assets(self, panel: MarketPanel) -> None:
+        """Refuses bars of other assets than those that the policy trades, and of those in another order."""
+        traded = self.plan.traded_market()
         if panel.assets != traded.assets:
             raise DataError(
                 f"bars of the assets {', '.join(panel.assets)}",
                 f"the policy trades {', '.join(traded.assets)}",
                 "Give bars of those, in that order.",
             )
-        if pipeline is not None:
-            panel = pipeline.build().apply(panel, self._states["data"])
-        return market_of(panel, fill_policy(traded.fill), NUMPY)
+
+    @property
+    def fitted(self) -> State:
+        """What the scaler of its data pipeline learnt in training."""
+        return self._states["data"]
 
     def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of its draws anew, for predictions in that environment where there is one."""

@@ -33,9 +33,12 @@ from alphaswarm_rl.spec import RLExperimentSpec
 if TYPE_CHECKING:
     from alphaswarm_rl.core.component import RLComponent
     from alphaswarm_rl.core.kinds import Agent
+    from alphaswarm_rl.market.costs import CostModel
     from alphaswarm_rl.market.decider import Decider
+    from alphaswarm_rl.market.margin import Margin
     from alphaswarm_rl.market.market import Market
     from alphaswarm_rl.market.observer import Observer
+    from alphaswarm_rl.market.sizing_rules import SizingRules
 
     PlannedSpace = AnySpace
 else:
@@ -100,6 +103,21 @@ class TradingTerms(_Plan):
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class MarketRules:
+    """What trading costs, what may be owed, and when weights become units.
+
+    Attributes:
+        costs: The costs.
+        margin: The margin.
+        sizing: By which rules decisions make orders of weights; None: weights are those at the fill.
+    """
+
+    costs: CostModel
+    margin: Margin
+    sizing: SizingRules | None
+
+
 class MarketPlan(_Plan):
     """The market that was traded."""
 
@@ -159,6 +177,27 @@ class PolicyPlan(_Plan):
                 "Use a policy that was trained in a trading environment.",
             )
         return self.market
+
+    def rules(self, spec: RLExperimentSpec) -> MarketRules:
+        """Costs, margin and sizing; of a checkpoint that does not say them, as its spec does.
+
+        Args:
+            spec: The spec that trained the policy.
+        """
+        from alphaswarm_rl.envs.trading import TradingComponent, costs_of, margin_of, sizing_of
+        from alphaswarm_rl.market.costs import CostModel
+        from alphaswarm_rl.market.margin import Margin
+        from alphaswarm_rl.market.sizing_rules import SizingRules
+
+        terms = self.traded_market().terms
+        if terms is not None:
+            sizing = None if terms.sizing is None else SizingRules(**terms.sizing)
+            return MarketRules(CostModel(**terms.costs), Margin(**terms.margin), sizing)
+        assert spec.env is not None
+        env = spec.env.build()
+        assert isinstance(env, TradingComponent)
+        config = env.config
+        return MarketRules(costs_of(config.costs), margin_of(config.margin), sizing_of(config))
 
     def to_json(self) -> JsonObject | None:
         """The plan as JSON; None where a space has no such form, and the environment must be built to answer."""
@@ -238,7 +277,7 @@ def make_plan(
             warmup_bars=warmup_bars,
             fill=trading.fill.name,
             initial_cash=trading.initial_cash,
-            terms=TradingTerms(costs=dataclasses.asdict(trading.costs), margin=dataclasses.asdict(trading.margin)),
+            terms=terms_of(trading.costs, trading.margin, trading.sizing),
             periods_per_year=trading.panel.periods_per_year,
             history_start=history_start,
         ),
@@ -246,6 +285,12 @@ def make_plan(
         remembers=remembers or (obs.stack_frames or 1) > 1 or "recurrent" in agent.rl_tags,
         needs_env=agent.looks_at_market(),
     )
+
+
+def terms_of(costs: CostModel, margin: Margin, sizing: SizingRules | None) -> TradingTerms:
+    """The terms as a checkpoint holds them."""
+    rules = None if sizing is None else dataclasses.asdict(sizing)
+    return TradingTerms(costs=dataclasses.asdict(costs), margin=dataclasses.asdict(margin), sizing=rules)
 
 
 def _build(ref: JsonMapping, kind: str) -> Any:
