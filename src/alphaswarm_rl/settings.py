@@ -142,6 +142,11 @@ class InferSettings(FrozenModel):
         1, ge=1, description="CPU threads of torch in every verb. The bytes of a result depend on it, so it is pinned."
     )
     offline: bool = Field(False, description="Whether `rl infer` answers without looking at the kill switch.")
+    bot: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$",
+        description="Bot in whose name policies answer, which a halt of `bot:NAME` refuses; null: none.",
+    )
 
 
 #: What a table may be called, and words joined by dots for its namespace.

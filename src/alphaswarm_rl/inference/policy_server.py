@@ -242,7 +242,8 @@ class PolicyServer:
         """Refuses an answer while the kill switch is engaged or silent; one that is offline refuses none.
 
         Raises:
-            RunError: The kill switch is engaged, for everything or for the run that trained the policy, or is silent.
+            RunError: The kill switch is engaged, for everything, for the bot that answers or for the run that trained
+                the policy, or is silent.
         """
         if self._brake is not None:
             self._brake.refuse(self._current.run_id)
@@ -365,7 +366,7 @@ def _open_brake(settings: Settings, undo: ExitStack, poll_seconds: float | None 
         _log.warning("offline: answers are given whatever the kill switch says")
         return None
     ledger = undo.enter_context(Ledger.open(settings))
-    brake = undo.enter_context(Brake(ledger, settings.ledger, poll_seconds=poll_seconds))
+    brake = undo.enter_context(Brake(ledger, settings.ledger, poll_seconds=poll_seconds, bot=settings.infer.bot))
     brake.refuse()
     return brake
 

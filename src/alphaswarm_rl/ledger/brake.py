@@ -18,7 +18,8 @@ from datetime import datetime
 from typing import Self
 
 from alphaswarm_rl.core.errors import LedgerError, RunError
-from alphaswarm_rl.ledger.halts import EVERYTHING, refusal
+from alphaswarm_rl.ledger.halt_scopes import EVERYTHING, bot_scope
+from alphaswarm_rl.ledger.halts import refusal
 from alphaswarm_rl.ledger.ledger import Ledger
 from alphaswarm_rl.ledger.rows import HaltRow
 from alphaswarm_rl.settings import LedgerSettings
@@ -55,15 +56,19 @@ class Brake:
         ledger: Where the kill switch lives; the caller closes it.
         settings: How often to ask, and how long silence is borne.
         poll_seconds: Seconds between two questions; None: as the settings say. Never more than half a second.
+        bot: The bot in whose name the callers work: its halt stops them as well; None: they work for none.
 
     Raises:
         LedgerError: The ledger does not answer the first question.
     """
 
-    def __init__(self, ledger: Ledger, settings: LedgerSettings, *, poll_seconds: float | None = None) -> None:
+    def __init__(
+        self, ledger: Ledger, settings: LedgerSettings, *, poll_seconds: float | None = None, bot: str | None = None
+    ) -> None:
         self._ledger, self._files = ledger, ledger.halt_files
         self._poll = min(settings.halt_poll_seconds if poll_seconds is None else poll_seconds, _LONGEST_POLL)
         self._silence_limit = settings.halt_silence_seconds
+        self._scopes = (EVERYTHING,) if bot is None else (EVERYTHING, bot_scope(bot))
         self._news = threading.Condition()
         self._looking = threading.Lock()
         self._stopping = threading.Event()
@@ -83,13 +88,14 @@ class Brake:
         """Why this run must stop, or may not answer; None where it may.
 
         Args:
-            run_id: The run that steps, or whose policy answers; None: only a halt of everything concerns the caller.
+            run_id: The run that steps, or whose policy answers; None: no halt of a run concerns the caller.
         """
         if time.monotonic() >= self._due:
             self._look()
         if not self._halts and self._outage is None:
             return None
-        halt = self._halts.get(EVERYTHING) or (None if run_id is None else self._halts.get(run_id))
+        scopes = self._scopes if run_id is None else (*self._scopes, run_id)
+        halt = next((halt for scope in scopes if (halt := self._halts.get(scope)) is not None), None)
         return self._outage if halt is None else Stop(f"kill switch: {halt.reason}", refusal(halt))
 
     def refuse(self, run_id: str | None = None) -> None:

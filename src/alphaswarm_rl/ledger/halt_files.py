@@ -2,6 +2,7 @@
 
     <ledger file>.halt             {"scope": "*", "engaged": true, "reason": ..., "set_by": ..., "set_at": ...}
     <ledger file>.<run id>.halt    the same for one run
+    <ledger file>.bot-<name>.halt  the same for one bot
     <the same>.aside-<hex>.halt    one that a release was about to remove; it counts like the others
 
 They lie beside the real file, where the ledger is a link. A file is written whole before the ledger's row, and removed
@@ -23,10 +24,8 @@ from uuid import uuid4
 from alphaswarm_rl.core.control_characters import refuse_control_characters, refuse_long_reason
 from alphaswarm_rl.core.errors import LedgerError
 from alphaswarm_rl.core.files import read_regular, replace_synced, sync_folder
+from alphaswarm_rl.ledger.halt_scopes import BOT_NAME, file_part, scope_of_file
 from alphaswarm_rl.ledger.rows import HaltRow
-
-#: The scope that means every run and every answer.
-EVERYTHING = "*"
 
 _END = ".halt"
 #: A file of more bytes is none of ours.
@@ -52,7 +51,7 @@ class HaltFiles:
         file = self._real_file()
         if file is None:
             return None
-        return file.with_name(f"{file.name}{'' if scope == EVERYTHING else f'.{scope}'}{_END}")
+        return file.with_name(f"{file.name}{file_part(scope)}{_END}")
 
     def read(self) -> list[HaltRow]:
         """Every halt that is a file now, the newest of each scope.
@@ -88,10 +87,10 @@ class HaltFiles:
                 "Check the disk and the rights of the folder.",
             ) from error
         of_scope = re.compile(
-            rf"{re.escape(file.name)}(\.([0-9a-f-]{{36}}))?(\.aside-[0-9a-f]{{32}})?{re.escape(_END)}"
+            rf"{re.escape(file.name)}(\.([0-9a-f-]{{36}}|bot-{BOT_NAME}))?(\.aside-[0-9a-f]{{32}})?{re.escape(_END)}"
         )
         matches = [match for name in names if (match := of_scope.fullmatch(name)) is not None]
-        return [(file.with_name(match[0]), match[2] or EVERYTHING) for match in matches]
+        return [(file.with_name(match[0]), scope_of_file(match[2])) for match in matches]
 
     def write(self, halt: HaltRow) -> None:
         """Writes a halt, in the place of an earlier one of its scope.
@@ -128,7 +127,7 @@ class HaltFiles:
 
 
 def new_halt(scope: str, reason: str, actor: str, at: datetime) -> HaltRow:
-    """A halt of everything (`*`) or of one run; one without a reason or an actor is refused."""
+    """A halt of everything (`*`), of a bot or of a run; one without a reason or an actor is refused."""
     refuse_new(reason, actor)
     return HaltRow(scope, engaged=True, reason=reason, set_by=actor, set_at=at)
 

@@ -15,8 +15,9 @@ from alphaswarm_rl.db.database import Database
 from alphaswarm_rl.db.engine import read, sqlite_file, write
 from alphaswarm_rl.db.types import utc_now
 from alphaswarm_rl.ledger import runs
-from alphaswarm_rl.ledger.halt_files import EVERYTHING as EVERYTHING
 from alphaswarm_rl.ledger.halt_files import LATEST, HaltFiles, new_halt, refuse_new
+from alphaswarm_rl.ledger.halt_scopes import EVERYTHING as EVERYTHING
+from alphaswarm_rl.ledger.halt_scopes import is_of_run, plain_scope
 from alphaswarm_rl.ledger.rows import HaltLogRow, HaltRow
 from alphaswarm_rl.ledger.statements import insert_for
 from alphaswarm_rl.ledger.tables import kill_switch, kill_switch_log
@@ -33,7 +34,7 @@ class HaltTables(Database):
         return HaltFiles(sqlite_file(self.engine))
 
     def engage(self, scope: str, reason: str, actor: str) -> HaltRow:
-        """Halts everything (`*`) or one run until it is released.
+        """Halts everything (`*` or `platform`), a bot (`bot:NAME`) or a run until it is released.
 
         Raises:
             LedgerBusy: Another process keeps the ledger locked; the file beside it holds all the same.
@@ -44,7 +45,7 @@ class HaltTables(Database):
         """A halt that holds as a file from now on; beside a server's database only once it is recorded.
 
         Args:
-            scope: Everything (`*`) or a run.
+            scope: Everything (`*` or `platform`), a bot (`bot:NAME`) or a run.
             reason: Why.
             actor: Who.
             filed: The file of this halt, where it was written before the ledger was opened.
@@ -52,7 +53,7 @@ class HaltTables(Database):
         with read(self.engine) as connection:
             if filed is not None and not _is_released(connection, filed):
                 return filed
-            halt = new_halt(_whole(connection, scope), reason, actor, _next_moment(connection))
+            halt = new_halt(_whole(connection, plain_scope(scope)), reason, actor, _next_moment(connection))
         self.halt_files.write(halt)
         return halt
 
@@ -77,6 +78,7 @@ class HaltTables(Database):
         refuse_new(reason, actor)
         with write(self.engine) as connection:
             halted = _halted(connection, self.halt_files.read())
+            scope = plain_scope(scope)
             whole = scope if scope in halted else _whole(connection, scope)
             if whole not in halted:
                 raise LedgerError(
@@ -118,13 +120,14 @@ class HaltTables(Database):
 
 def refusal(halt: HaltRow) -> RunError:
     """The error of whoever wants to start or to answer while this holds."""
-    scope = "" if halt.scope == EVERYTHING else f"{halt.scope} "
+    named = f"{halt.scope} " if is_of_run(halt.scope) else f"--scope {halt.scope} "
+    scope = "" if halt.scope == EVERYTHING else named
     remedy = f"Release it first: rl halt {scope}--release --reason WHY."
     return RunError("the kill switch", f"it is engaged: {halt.reason}", remedy)
 
 
 def _whole(connection: Connection, scope: str) -> str:
-    return scope if scope == EVERYTHING else runs.find(connection, scope).id
+    return runs.find(connection, scope).id if is_of_run(scope) else scope
 
 
 def _next_moment(connection: Connection) -> datetime:

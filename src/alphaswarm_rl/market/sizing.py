@@ -92,8 +92,9 @@ def sizing_numbers(rules: SizingRules) -> tuple[float, float, float, float]:
 def refuse_unsizable(trade: Trade) -> None:
     """Refuses sizing where actions give no weights: their units are known when the decision is made as it is."""
     if trade.way != "weights":
+        given = "orders in units" if trade.way == "shares" else "a position"
         raise BookError(
             "sizing at the decision",
-            f"it makes units of weights, and the action gives {'orders in units' if trade.way == 'shares' else 'a position'}",
+            f"it makes units of weights, and the action gives {given}",
             "Leave sizing at at_fill, or use an action that gives weights, such as softmax_weights.",
         )

@@ -183,6 +183,7 @@ _SETTINGS_OPTIONS = (
     _setting("Infer", "device", "--device", "infer.device", "RL_INFER_DEVICE", verbs=(*_RUNS, *_LOADS)),
     _setting("Infer", "threads", "--threads", "infer.threads", verbs=(*_RUNS, *_LOADS)),
     _setting("Infer", "offline", "--offline", "infer.offline", verbs=("infer",)),
+    _setting("Infer", "bot", "--bot", "infer.bot", verbs=("infer",)),
     _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND"),
     _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI"),
     _setting("Store", "experimentName", "--experiment-name", "store.experiment_name"),

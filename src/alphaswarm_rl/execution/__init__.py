@@ -1,0 +1,1 @@
+"""From target weights to orders, and whoever fills or stops them."""

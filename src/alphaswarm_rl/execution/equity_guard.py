@@ -1,0 +1,134 @@
+"""Limits on an account's losses that engage the kill switch by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from alphaswarm_rl.core.errors import OrderError
+
+
+class LossLimits(Protocol):
+    """The limits that the guard holds; `core.risk_limits.RiskLimits` has them.
+
+    Both are fractions of the equity; None: there is no such limit.
+    """
+
+    @property
+    def max_daily_loss(self) -> float | None: ...
+    @property
+    def max_drawdown(self) -> float | None: ...
+
+
+class KillSwitch(Protocol):
+    """Who halts: the ledger."""
+
+    def engage(self, scope: str, reason: str, actor: str) -> object:
+        """Halts a scope (`platform`, `bot:NAME` or a run) until it is released."""
+
+
+@dataclass(frozen=True)
+class EquityMarks:
+    """What losses are measured from; a guard that is made anew goes on from these.
+
+    Attributes:
+        peak: The highest equity so far.
+        day: The day, in UTC, of the last bar that was seen.
+        opened: The equity that the day began with: the last one of the day before.
+        last: The equity at the last bar.
+    """
+
+    peak: float
+    day: np.datetime64
+    opened: float
+    last: float
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A limit that an account has broken.
+
+    Attributes:
+        kind: `max_daily_loss` or `max_drawdown`.
+        value: The loss, as a fraction.
+        limit: The limit.
+        at: The bar.
+        message: All of it in a sentence.
+    """
+
+    kind: str
+    value: float
+    limit: float
+    at: np.datetime64
+    message: str
+
+
+class EquityGuard:
+    """Watches an account's equity bar by bar, and engages the kill switch where a loss reaches its limit.
+
+    A limit that is reached counts as broken. The switch is engaged once and stays, whatever the equity does; after its
+    release `rearm` measures losses anew. An error of the switch is the caller's: who cannot halt must not go on.
+
+    Args:
+        limits: How much may be lost in a day (UTC), and from the highest equity.
+        switch: What is engaged.
+        scope: What is halted: `platform`, `bot:NAME` or a run.
+        actor: Who says so in the log.
+        marks: What losses are measured from; None: from the first equity that is seen.
+    """
+
+    def __init__(
+        self,
+        limits: LossLimits,
+        switch: KillSwitch,
+        *,
+        scope: str,
+        actor: str = "equity guard",
+        marks: EquityMarks | None = None,
+    ) -> None:
+        self._limits, self._switch, self._scope, self._actor = limits, switch, scope, actor
+        self.marks = marks
+        self.engaged: Breach | None = None
+
+    def watch(self, at: np.datetime64, equity: float) -> Breach | None:
+        """Takes in the equity at a bar; gives the limit that it breaks, once the switch is engaged for it.
+
+        Args:
+            at: The bar's time, UTC; no earlier than the one before.
+            equity: The account's value at it.
+        """
+        if not np.isfinite(equity):
+            raise OrderError(f"the equity at {at}", f"it is {equity}", "Mend what values the account.")
+        day = np.datetime64(at, "D")
+        before = self.marks
+        if before is None:
+            before = EquityMarks(equity, day, equity, equity)
+        elif day < before.day:
+            raise OrderError(f"the equity at {at}", f"the last one was of {before.day}", "Give bars in their order.")
+        opened = before.opened if day == before.day else before.last
+        self.marks = EquityMarks(max(before.peak, equity), day, opened, equity)
+        breach = self._breach(at, self.marks)
+        if breach is not None and self.engaged is None:
+            self._switch.engage(self._scope, breach.message, self._actor)
+            self.engaged = breach
+        return breach
+
+    def rearm(self) -> None:
+        """Measures losses from the last equity on, after the switch was released."""
+        self.engaged = None
+        if self.marks is not None:
+            last = self.marks.last
+            self.marks = EquityMarks(last, self.marks.day, last, last)
+
+    def _breach(self, at: np.datetime64, marks: EquityMarks) -> Breach | None:
+        for kind, limit, start, since in (
+            ("max_daily_loss", self._limits.max_daily_loss, marks.opened, "the day began"),
+            ("max_drawdown", self._limits.max_drawdown, marks.peak, "its highest value"),
+        ):
+            loss = 1.0 - marks.last / start if start > 0 else 1.0
+            if limit is not None and loss >= limit:
+                message = f"{kind}: the account lost {loss:.2%} since {since}, and the limit is {limit:.2%}"
+                return Breach(kind, loss, limit, at, message)
+        return None
