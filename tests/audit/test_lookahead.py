@@ -315,6 +315,7 @@ class LeakingStage(PortfolioStage):
     """Keeps what rises next, which is a leak on purpose."""
 
     rl_alias = "leaking_stage"
+    role = "risk"
 
     class Config(ComponentConfig):
         """How far it sees."""

@@ -132,10 +132,10 @@ def test_minimum_variance_of_uncorrelated_assets_is_by_inverse_variances():
 
 def allocation(policy, panel, bar, **kwargs):
     """The weights it aims at, on a market where one decision is at that bar."""
-    from alphaswarm_rl.policies.market_runner import MeanRiskWeights
+    from alphaswarm_rl.statistics.allocations import TrailingWeights
 
     objective = "utility" if policy == "mean_variance" else policy
-    return MeanRiskWeights(policy, objective=objective, **kwargs)(panel, bar)
+    return TrailingWeights(f"policy {policy!r}", method=objective, **kwargs)(panel, bar)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-3, 1e-5])
@@ -179,7 +179,7 @@ def test_an_asset_without_the_whole_history_or_that_never_moved_has_no_weight():
 
 
 def test_splits_and_dividends_are_part_of_returns():
-    from alphaswarm_rl.policies.market_runner import trailing_returns
+    from alphaswarm_rl.statistics.allocations import trailing_returns
 
     # One share of 110 becomes two of 50, and each pays 5.
     close = np.array([[100.0], [110.0], [50.0]])
@@ -200,10 +200,10 @@ def test_a_solver_that_fails_is_an_error_with_date_and_reason(monkeypatch):
 
 
 def test_an_optimisation_is_done_once_for_all_environments_at_a_bar(monkeypatch):
-    from alphaswarm_rl.policies.market_runner import MeanRiskWeights
+    from alphaswarm_rl.statistics.allocations import TrailingWeights
 
     asked = []
-    monkeypatch.setattr(MeanRiskWeights, "__call__", lambda self, panel, bar: asked.append(bar) or np.full(3, 1 / 3))
+    monkeypatch.setattr(TrailingWeights, "__call__", lambda self, panel, bar: asked.append(bar) or np.full(3, 1 / 3))
     env = env_of(random_panel(), num_envs=5)
     runner = runner_of("minimum_variance", env, rebalance_bars=4)
     observation, _ = env.reset(seed=0)

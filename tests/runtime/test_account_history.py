@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from alphaswarm_rl import make_env
-from alphaswarm_rl.policies.market_runner import equal_weights
 from alphaswarm_rl.runtime.account_history import (
     MOST_PERIODS,
     AccountHistory,
@@ -12,6 +11,7 @@ from alphaswarm_rl.runtime.account_history import (
     account_evidence,
     equal_weight_values,
 )
+from alphaswarm_rl.statistics.allocations import equal_weights
 from tests.envs.panels import random_panel
 
 COSTS = {"commission_rate": 0.001, "half_spread_bps": 3.0}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NumpyArrays:
-    """NumPy's functions. Two are written anew: NumPy's own wrappers cost more than the work on few environments."""
+    """NumPy's functions. Three are written anew: NumPy's own wrappers cost more than the work on few environments."""
 
     float32, float64, int64, bool_ = np.float32, np.float64, np.int64, np.bool_
     inf, nan = np.inf, np.nan
@@ -28,7 +28,7 @@ class NumpyArrays:
     sqrt, log, log1p, exp, expm1 = np.sqrt, np.log, np.log1p, np.exp, np.expm1
     isfinite, isnan, floor, trunc = np.isfinite, np.isnan, np.floor, np.trunc
     mean, cumsum, any, all = np.mean, np.cumsum, np.any, np.all
-    stack, concatenate = np.stack, np.concatenate
+    stack, concatenate, sort = np.stack, np.concatenate, np.sort
 
     @staticmethod
     def clip(array: Array, low: float, high: float) -> Array:
@@ -40,6 +40,12 @@ class NumpyArrays:
         """The sum along an axis."""
         total: Array = np.add.reduce(array, axis=axis)
         return total
+
+    @staticmethod
+    def max(array: Array, axis: int = -1) -> Array:
+        """The largest along an axis."""
+        largest: Array = np.maximum.reduce(array, axis=axis)
+        return largest
 
 
 # The class itself: on an instance NumPy's functions would be bound as methods.

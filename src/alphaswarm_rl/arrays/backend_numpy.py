@@ -74,6 +74,29 @@ def _take_weights(positions, prices, bar, value, out):
             out[i, j] = held[j] * row[j] * per_unit
 
 
+@njit(cache=True)
+def _take_deviation(table, bar, length, weights, out):
+    """Writes the sample standard deviation of a weighted sum over the `length` moments up to `bar[i]`."""
+    sums = np.empty(length)
+    for i in range(out.shape[0]):
+        first = bar[i] - length + 1
+        sums[:] = 0.0
+        for j in range(weights.shape[1]):
+            weight = weights[i, j]
+            if weight != 0.0:
+                row = table[j]
+                for k in range(length):
+                    sums[k] += weight * row[first + k]
+        mean = 0.0
+        for k in range(length):
+            mean += sums[k]
+        mean /= length
+        squares = 0.0
+        for k in range(length):
+            squares += (sums[k] - mean) ** 2
+        out[i] = np.sqrt(squares / (length - 1))
+
+
 class NumpyBackend:
     """Arrays on the CPU; `backend.Backend` says what its methods do."""
 
@@ -82,6 +105,7 @@ class NumpyBackend:
     take_columns = staticmethod(_take_columns)
     take_window = staticmethod(_take_windows)
     take_growth = staticmethod(_take_growth)
+    take_deviation = staticmethod(_take_deviation)
 
     @staticmethod
     def take_weights(

@@ -103,6 +103,14 @@ class TorchArrays:
         """The sum along an axis."""
         return torch.sum(array, dim=axis, keepdim=keepdims)
 
+    def max(self, array: Tensor, axis: int = -1) -> Tensor:
+        """The largest along an axis."""
+        return torch.amax(array, dim=axis)
+
+    def sort(self, array: Tensor, axis: int = -1) -> Tensor:
+        """The smallest first along an axis."""
+        return torch.sort(array, dim=axis).values
+
     def mean(self, array: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
         """The mean."""
         numbers = array if array.is_floating_point() else array.double()
@@ -198,3 +206,8 @@ class TorchBackend:
             out = out[:, 1:]
         per_unit = torch.where(value > 0, 1.0 / torch.where(value > 0, value, 1.0), 0.0)
         out[...] = positions * prices[bar] * per_unit[:, None]
+
+    def take_deviation(self, table: Tensor, bar: Tensor, length: int, weights: Tensor, out: Tensor) -> None:
+        """Writes the sample standard deviation of a weighted sum over the `length` moments up to `bar[i]`."""
+        moments = bar[:, None] + torch.arange(1 - length, 1, device=self.device)
+        out[...] = torch.std(torch.einsum("nc,cnk->nk", weights, table[:, moments]), dim=-1, correction=1)

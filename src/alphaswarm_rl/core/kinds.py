@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from alphaswarm_rl.core.component import RLComponent
+from alphaswarm_rl.core.errors import ComponentError
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -31,9 +32,14 @@ if TYPE_CHECKING:
         Window,
     )
     from alphaswarm_rl.core.refs import ComponentRef
+    from alphaswarm_rl.core.risk_limits import RiskLimits
     from alphaswarm_rl.core.study_context import StudyContext
     from alphaswarm_rl.core.types import AnySpace, BackendArray, JsonMapping, NamedArrays
     from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
+
+#: What a portfolio stage does; stages stand in this order.
+StageRole: TypeAlias = Literal["select", "allocate", "time", "risk"]
+STAGE_ROLES: tuple[StageRole, ...] = get_args(StageRole)
 
 
 class EnvComponent(RLComponent):
@@ -386,6 +392,63 @@ class ReplayBuffer(RLComponent):
 
 
 class PortfolioStage(SmallComponent):
-    """One stage of the pipeline from a policy's weights to target weights: changes the weights in `out`, (n, A)."""
+    """One stage of the pipeline from a policy's weights to target weights: changes the weights in `out`, (n, A).
+
+    Its role says what it may do, and where it stands: what selects, what allocates, what times, what limits risk.
+
+    - `select` keeps assets and is a function of the bars alone, `selects`;
+    - `allocate`, of which there is one at most, spreads weights over the selected assets; where it makes them of the
+      bars alone, `allocations` does, and `step` finds them in `state["allocation"]`;
+    - `time` multiplies all weights by one number from 0 to 1;
+    - `risk` makes weights smaller, never larger.
+
+    What is removed is cash. From the first selecting stage on `state["selected"]` is (T, A) bool.
+    """
 
     rl_kind = "portfolio_stage"
+    #: What it does: a class that does not say it cannot be registered.
+    role: ClassVar[StageRole]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "rl_alias" in cls.__dict__ and getattr(cls, "role", None) not in STAGE_ROLES:
+            raise ComponentError(
+                f"portfolio stage {cls.rl_alias!r} ({cls.__module__}.{cls.__qualname__})",
+                f"its role is {getattr(cls, 'role', None)!r}",
+                f"Set role to one of {', '.join(STAGE_ROLES)}.",
+            )
+
+    def chooses(self, panel: Panel) -> BackendArray:
+        """The bars at which it selects or allocates anew, (T,) bool; on others what it chose last holds. Here: all."""
+        import numpy as np
+
+        return np.ones(panel.num_bars, np.bool_)
+
+    def selects(self, panel: Panel, bars: BackendArray) -> BackendArray | None:
+        """Which assets it selects at these bars, (len(bars), A) bool, from rows up to each; None: it selects none."""
+        return None
+
+    def allocations(self, panel: Panel, bars: BackendArray, selected: BackendArray) -> BackendArray | None:
+        """The weights at these bars, (len(bars), A), from rows up to each; None: it makes them of the action's.
+
+        Args:
+            panel: The bars.
+            bars: The bars at which it allocates.
+            selected: What is selected at them, (len(bars), A).
+        """
+        return None
+
+    def limits(self) -> RiskLimits | None:
+        """What it limits; None where it limits nothing."""
+        return None
+
+    def after(self, earlier: Sequence[PortfolioStage]) -> PortfolioStage:
+        """The stage as it works behind these. Here: as it is."""
+        return self
+
+    def measured(self, view: View, state: NamedArrays, weights: BackendArray) -> BackendArray:
+        """What its limits are compared with, (n, limits), in the order of `RiskLimits.set_limits`; changes nothing.
+
+        It is asked before `step`, and only where trades are recorded. Where a limit does not apply it is 0.
+        """
+        return view.xp.zeros((view.n, 0), dtype=view.xp.float64)

@@ -50,6 +50,8 @@ class ArrayFunctions(Protocol):
     trunc: Function
     clip: Function
     sum: Function
+    max: Function
+    sort: Function
     mean: Function
     cumsum: Function
     any: Function
@@ -95,6 +97,14 @@ class Backend(Protocol):
         """Writes positions (n, C) times row `bar[i]` of the prices over the value (n,) to `out`; 0 without value.
 
         With cash (n,), `out` has one column more, the first, for the cash's part of the value.
+        """
+
+    def take_deviation(
+        self, table: BackendArray, bar: BackendArray, length: int, weights: BackendArray, out: BackendArray
+    ) -> None:
+        """Writes how a weighted sum of rows varied: its sample standard deviation over `length` moments, to `out` (n,).
+
+        Here the table is (C, T), one row per column of the weights (n, C); the moments are those up to `bar[i]`.
         """
 
 
@@ -367,3 +377,7 @@ class View:
     def take_window(self, table: BackendArray, length: int, out: BackendArray) -> None:
         """Writes the `length` rows up to `bar[i]` of a table (T, C), oldest first, to `out[i]`, (n, length * C)."""
         self.market.backend.take_window(table, self.bar, length, out)
+
+    def take_deviation(self, table: BackendArray, length: int, weights: BackendArray, out: BackendArray) -> None:
+        """Writes the deviation of a weighted sum of rows of a table (C, T) over the `length` bars up to `bar[i]`."""
+        self.market.backend.take_deviation(table, self.bar, length, weights, out)

@@ -90,7 +90,7 @@ class TradingEnv(BaseRLEnv):
             What turns them into positions and fills.
         """
         self._decision.logs = True
-        return TradeTables.of(self.traded_names, self.market, self.plan.costs, self.trade)
+        return TradeTables.of(self.decider, self.market, self.plan.costs)
 
     def observe(self, rows: Array) -> Array:
         """What these environments show."""
@@ -109,7 +109,8 @@ class TradingEnv(BaseRLEnv):
 
     @cached_property
     def _log_names(self) -> tuple[str, ...]:
-        return log_names(self.market, self.trade, self.plan.margin, stops=self.decider.stops_orders)
+        stops, limited = self.decider.stops_orders, bool(self.decider.limits)
+        return log_names(self.market, self.trade, self.plan.margin, stops=stops, limited=limited)
 
     def _account(self) -> dict[str, Array]:
         """The arrays of the accounts; the last action is none of them."""

@@ -26,6 +26,7 @@ from alphaswarm_rl.market.observer import Observer
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.market.part import Part
 from alphaswarm_rl.market.sizing_rules import SizingRules
+from alphaswarm_rl.market.stages import check_order
 
 #: Why an episode ends when its bars do.
 END_OF_DATA = "end_of_data"
@@ -89,6 +90,7 @@ class TradingPlan:
                 f"stages change weights, and the action {self.action.rl_alias!r} gives none",
                 "Leave the stages out, or use an action that gives weights, such as softmax_weights.",
             )
+        check_order(self.stages)
         if self.turbulence_threshold is not None and "turbulence" not in self.panel.market_feature_names:
             raise DataError(
                 "market feature 'turbulence'",

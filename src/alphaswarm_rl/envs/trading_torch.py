@@ -111,10 +111,11 @@ class TorchTradingEnv(TorchVectorEnv):
             What turns them into positions and fills, on the host.
         """
         if not self._log_names:
-            stops = self._parts.decider.stops_orders
-            self._log_names = log_names(self.market, self.trade, self.plan.margin, stops=stops)
+            decider = self._parts.decider
+            stops, limited = decider.stops_orders, bool(decider.limits)
+            self._log_names = log_names(self.market, self.trade, self.plan.margin, stops=stops, limited=limited)
             self.step_anew()
-        return TradeTables.of(self.traded_names, self.market, self.plan.costs, self.trade)
+        return TradeTables.of(self._parts.decider, self.market, self.plan.costs)
 
     def identity(self) -> JsonObject:
         """Its market and parts."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from alphaswarm_rl.core.errors import BookError, nearest
+from alphaswarm_rl.core.errors import OrderError, nearest
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.core.view import ARRAYS, View
 from alphaswarm_rl.market import kernels_numba as kernels
@@ -56,12 +56,12 @@ class Account:
         numbers |= {f"average cost of {symbol}": price for symbol, price in (self.average_cost or {}).items()}
         for name, value in {**numbers, "initial cash": self.initial_cash}.items():
             if value is not None and not math.isfinite(value):
-                raise BookError(f"the account's {name}", f"it is {value}", "Give a finite number.")
+                raise OrderError(f"the account's {name}", f"it is {value}", "Give a finite number.")
         for name, value in (("peak", self.peak), ("initial cash", self.initial_cash)):
             if value is not None and value <= 0:
-                raise BookError(f"the account's {name}", f"it is {value}", "Give a number above 0.")
+                raise OrderError(f"the account's {name}", f"it is {value}", "Give a number above 0.")
         if self.bars_left is not None and self.bars_left < 1:
-            raise BookError("the account's bars_left", f"it is {self.bars_left}", "Give at least 1.")
+            raise OrderError("the account's bars_left", f"it is {self.bars_left}", "Give at least 1.")
 
     def units(self, assets: tuple[str, ...]) -> Array:
         """Units of each asset, (A,)."""
@@ -75,7 +75,7 @@ class Account:
 def _by_asset(values: Mapping[str, float], assets: tuple[str, ...], what: str) -> Array:
     for symbol in values:
         if symbol not in assets:
-            raise BookError(
+            raise OrderError(
                 f"the {what} of {symbol!r}", "the policy trades no such symbol", nearest(str(symbol), assets)
             )
     return np.array([float(values.get(symbol, 0.0)) for symbol in assets])
@@ -97,8 +97,8 @@ class AccountView(View):
             raise AttributeError(name)
         reader = getattr(self, "reader", "the policy")
         if name in _GIVEN_AS:
-            raise BookError(f"the account's {name}", f"{reader} reads it, and nobody said it", f"Give {_GIVEN_AS[name]}.")
-        raise BookError(
+            raise OrderError(f"the account's {name}", f"{reader} reads it, and nobody said it", f"Give {_GIVEN_AS[name]}.")
+        raise OrderError(
             f"the account's {name}",
             f"{reader} reads it, and one look at an account does not say it",
             "Decide bar by bar with a DecisionStream, from the first bar on.",
@@ -131,14 +131,14 @@ class AccountView(View):
         view.positions = account.units(assets)[None]
         unknown = np.flatnonzero((view.positions[0] != 0) & ~(market.close[bar] > 0))
         if len(unknown):
-            raise BookError(
+            raise OrderError(
                 f"the position of {assets[unknown[0]]!r}", "it has no price at the bar of the decision", "Give its bars."
             )
         view.value, carry, called = np.empty(1), np.empty(1), np.empty(1, np.bool_)
         # The kernel that marks the accounts of environments: another order of sums would differ in the last bit.
         kernels.mark(0, 1, view.cash, view.positions, view.bar, market.close, _FREE, 0.0, view.value, carry, called)
         if not view.value[0] > 0:
-            raise BookError("the account", f"its equity is {view.value[0]:.2f}", "There is nothing to decide about.")
+            raise OrderError("the account", f"its equity is {view.value[0]:.2f}", "There is nothing to decide about.")
         if account.peak is not None:
             view.peak = np.array([max(float(account.peak), view.value[0])])
         if account.value_before is not None:

@@ -122,7 +122,7 @@ def orders_of(
     stopped = decider.stopped(view)[0] if decider.stops_orders else np.zeros(len(held), np.bool_)
     legs, price = decider.legs(view), view.market.fill.price
     when: TimeInForce = "at_open" if price == "open" else "at_close"
-    reductions, rest, skipped = [], [], []
+    made, skipped = [], []
     for asset, symbol in enumerate(panel.assets):
         units, reason = float(found.units[asset]), found.reasons[asset]
         if reason:
@@ -142,8 +142,10 @@ def orders_of(
             take_profit=float(legs[1][0]) if enters and legs is not None else None,
             reason=_reason(decider, trace, asset, stopped=bool(stopped[asset])),
         )
-        (reductions if abs(held[asset] + units) < abs(held[asset]) else rest).append(order)
-    return (*reductions, *rest), tuple(skipped)
+        reduces = held[asset] != 0 and (units > 0) == (held[asset] < 0)
+        # As `WeightToOrders` sends them: what reduces in the order of assets, then the most valuable first.
+        made.append((not reduces, 0.0 if reduces else -abs(units) * float(view.close[0, asset]), asset, order))
+    return tuple(order for *_, order in sorted(made, key=lambda one: one[:3])), tuple(skipped)
 
 
 def _reason(decider: Decider, trace: list[Array], asset: int, *, stopped: bool) -> str:
@@ -153,4 +155,6 @@ def _reason(decider: Decider, trace: list[Array], asset: int, *, stopped: bool) 
         place = asset if len(after) > 1 else 0
         if not np.array_equal(before[place], after[place], equal_nan=True):
             return "gate"
-    return "stop" if stopped else "rebalance" if decider.trade.way == "weights" else "action"
+    if stopped or decider.trade.way != "weights":
+        return "stop" if stopped else "action"
+    return "rebalance" if trace[-1][0][asset] != 0 else "exit"

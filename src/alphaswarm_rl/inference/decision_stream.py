@@ -177,7 +177,7 @@ class DecisionStream:
 
         Raises:
             RunError: The kill switch is engaged or silent.
-            BookError: The account does not fit, or lacks what some part of the policy reads.
+            OrderError: The account does not fit, or lacks what some part of the policy reads.
         """
         self._refuse_if_halted()
         if self._next > self._newest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from typing import cast
 
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.kinds import ActionSpec, PortfolioStage
@@ -11,6 +12,7 @@ from alphaswarm_rl.core.types import Array, BackendArray
 from alphaswarm_rl.core.view import Panel, View
 from alphaswarm_rl.market.market import Market
 from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.market.stages import StagePart, extend_stages, stage_parts
 from alphaswarm_rl.market.trade_log import copied
 
 #: What the turbulence gate is called among the stages.
@@ -26,7 +28,7 @@ class Decider:
 
     Args:
         action: What the agent's output means.
-        stages: What changes weights on their way, in order.
+        stages: What changes weights on their way, in the order of their roles.
         market: The bars.
         n: Number of accounts.
         turbulence_threshold: Turbulence from which on everything is sold and nothing bought; None: no gate.
@@ -52,7 +54,7 @@ class Decider:
         self.space = action.space(market.panel)
         self.trade: Trade = action.trade(market.panel)
         self.action = Part(action, market, n)
-        self.stages = tuple(Part(stage, market, n) for stage in stages)
+        self.stages = stage_parts(stages, market, n)
         self._component = action
         self._threshold = turbulence_threshold
         self._gates_first_bar = gates_first_bar
@@ -62,6 +64,12 @@ class Decider:
         """What targets come from, in order: the action, each stage, and the gate where there is one."""
         aliases = (part.component.rl_alias for part in (self.action, *self.stages))
         return (*aliases, *(() if self._threshold is None else (GATE,)))
+
+    @property
+    def limits(self) -> tuple[tuple[str, float], ...]:
+        """The limits that stages set, by name, in the order in which `decide` gives what is compared with them."""
+        found = (part.stage.limits() for part in self.stages)
+        return tuple(one for limits in found if limits is not None for one in limits.set_limits().items())
 
     def symbols(self, panel: Panel) -> tuple[str, ...]:
         """What each component of an action is about."""
@@ -73,6 +81,7 @@ class Decider:
         actions: BackendArray,
         out: BackendArray | None = None,
         trace: list[BackendArray] | None = None,
+        measured: list[BackendArray] | None = None,
     ) -> BackendArray:
         """The targets of all accounts, written to `out`; None: to a new array.
 
@@ -81,6 +90,7 @@ class Decider:
             actions: One per account.
             out: Where the targets go.
             trace: Is given a copy of the targets after each of `stage_names`; None: nobody wants them.
+            measured: Is given what each limiting stage compares with its limits, (n, limits); None: nobody wants it.
         """
         view.action = actions
         if out is None:
@@ -90,6 +100,8 @@ class Decider:
         if trace is not None:
             trace.append(copied(out))
         for stage in self.stages:
+            if measured is not None and stage.limited:
+                measured.append(stage.measured(view, out))
             stage.step(view, out)
             if trace is not None:
                 trace.append(copied(out))
@@ -131,13 +143,13 @@ class Decider:
 
     def extend(self, market: Market) -> None:
         """Goes on with a market of more bars."""
-        for part in (self.action, *self.stages):
-            part.extend(market)
+        self.action.extend(market)
+        extend_stages(self.stages, market)
 
     def holding(self, action: Part, stages: Sequence[Part]) -> Decider:
         """The same decider with parts that hold other arrays."""
         decider = copy(self)
-        decider.action, decider.stages = action, tuple(stages)
+        decider.action, decider.stages = action, tuple(cast(Sequence[StagePart], stages))
         return decider
 
 

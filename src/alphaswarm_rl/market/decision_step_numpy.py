@@ -121,9 +121,8 @@ class NumpyDecisionStep:
         view = self.view
         if self.logs:
             self.log = TradeLog(view)
-        self.decider.decide(
-            view, self._actions.checked(actions), self._targets, None if self.log is None else self.log.targets
-        )
+        logged = (None, None) if self.log is None else (self.log.targets, self.log.measured)
+        self.decider.decide(view, self._actions.checked(actions), self._targets, *logged)
         if self.log is not None and self.decider.stops_orders:
             self.log.stopped = self.decider.stopped(view)
         if self.sized is not None:

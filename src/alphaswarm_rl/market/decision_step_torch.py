@@ -71,7 +71,8 @@ class TorchDecisionStep:
             actions: One per account.
             log: Is told what the step does, asset by asset; None: nobody wants to know.
         """
-        target = decider.decide(view, self._sound(actions), None, None if log is None else log.targets)
+        logged = (None, None) if log is None else (log.targets, log.measured)
+        target = decider.decide(view, self._sound(actions), None, *logged)
         if log is not None and decider.stops_orders:
             log.stopped = decider.stopped(view)
         if self.sizing is not None:

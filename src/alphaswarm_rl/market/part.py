@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from typing import Self
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.kinds import SmallComponent
@@ -85,7 +86,7 @@ class Part:
                 shared[name] = NUMPY.put(made)
         return shared
 
-    def holding(self, own: Mapping[str, BackendArray]) -> Part:
+    def holding(self, own: Mapping[str, BackendArray]) -> Self:
         """The same part with other arrays of its own, for steps that are functions of tensors."""
         part = copy(self)
         part.own = dict(own)

@@ -17,13 +17,22 @@ from alphaswarm_rl.market.market import Market
 EXITS = 2
 
 
-def log_names(market: Market, trade: Trade, margin: Margin, *, stops: bool) -> tuple[str, ...]:
-    """The arrays that a log of such steps has, in order; `stops`: whether orders have a stop of their own."""
+def log_names(market: Market, trade: Trade, margin: Margin, *, stops: bool, limited: bool = False) -> tuple[str, ...]:
+    """The arrays that a log of such steps has, in order.
+
+    Args:
+        market: What is traded.
+        trade: How targets are traded.
+        margin: What may be owed.
+        stops: Whether orders have a stop of their own.
+        limited: Whether portfolio stages limit anything.
+    """
     names = ["bar", "cash_before", "value_before", "quantity_before", "quantity", "targets", "ordered"]
     names += ["exit_quantity", "exit_price", "exit_stop"] if trade.bracket else []
     names += ["stopped"] if stops else []
     names += ["ended"] if market.ends is not None else []
     names += ["called"] if margin.lends else []
+    names += ["measured"] if limited else []
     return tuple(names)
 
 
@@ -39,11 +48,13 @@ class TradeLog:
         stopped: Which assets the action sold by its stop, (n, A); None where it has none.
         ended: Units closed because their asset ended, (n, A); None where none did.
         called: Units closed by a margin call, (n, A); None where none was.
+        measured: What was compared with the limits of portfolio stages, (n, limits) for each stage that has some.
     """
 
     def __init__(self, view: View) -> None:
         self._cash, self._value, self._quantity = copied(view.cash), copied(view.value), copied(view.positions)
         self.targets: list[BackendArray] = []
+        self.measured: list[BackendArray] = []
         self.ordered: BackendArray = None
         self.stopped: BackendArray = None
         self.ended: BackendArray = None
@@ -76,6 +87,8 @@ class TradeLog:
             "ended": nothing if self.ended is None else self.ended,
             "called": nothing if self.called is None else self.called,
         }
+        if "measured" in names:
+            found["measured"] = xp.concatenate(self.measured, axis=-1)
         return {name: found[name] for name in names}
 
 

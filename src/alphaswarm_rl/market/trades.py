@@ -19,6 +19,7 @@ import numpy as np
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.contracts import Trade
+from alphaswarm_rl.core.risk_limits import LimitBreach, breaks
 from alphaswarm_rl.core.types import Array, NamedArrays
 from alphaswarm_rl.market.costs import CostModel, CostRates
 from alphaswarm_rl.market.decider import GATE, Decider
@@ -107,18 +108,33 @@ class TradeTables:
         market: The market, in NumPy's arrays.
         rates: What trading costs.
         trade: How targets are traded.
+        limits: The limits of portfolio stages, by name, in the order of what was measured.
     """
 
     names: TradedNames
     market: Market
     rates: CostRates
     trade: Trade
+    limits: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, names: TradedNames, market: Market, costs: CostModel, trade: Trade) -> TradeTables:
-        """The tables of a market of any library."""
+    def of(cls, decider: Decider, market: Market, costs: CostModel) -> TradeTables:
+        """The tables of what a decider trades in a market of any library."""
         here = market if isinstance(market.close, np.ndarray) else market_of(market.panel, market.fill, NUMPY)
-        return cls(names, here, costs.rates(market.panel.periods_per_year), trade)
+        rates = costs.rates(market.panel.periods_per_year)
+        return cls(names_of(decider, market), here, rates, decider.trade, decider.limits)
+
+    def breaches(self, log: NamedArrays) -> list[tuple[LimitBreach, ...]]:
+        """The limits that were reached in each of the logged rows."""
+        if not self.limits:
+            return [()] * len(log["bar"])
+        found: list[tuple[LimitBreach, ...]] = []
+        for row in log["measured"]:
+            each = zip(self.limits, row.tolist(), strict=True)
+            found.append(
+                tuple(LimitBreach.of(kind, value, limit) for (kind, limit), value in each if breaks(kind, value, limit))
+            )
+        return found
 
     def positions(self, log: NamedArrays, cash: Array, carry: Array) -> Positions:
         """The positions of logged rows.

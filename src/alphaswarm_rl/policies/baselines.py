@@ -14,7 +14,7 @@ from alphaswarm_rl.core.kinds import Policy
 
 if TYPE_CHECKING:
     from alphaswarm_rl.core.contracts import PolicyRequest, PolicyRunner
-    from alphaswarm_rl.policies.market_runner import Allocation
+    from alphaswarm_rl.statistics.allocations import Allocation
 
 
 class _PlainPolicy(Policy):
@@ -33,7 +33,7 @@ class _MarketPolicy(Policy):
 
     def allocation(self) -> Allocation:
         """The rule for target weights."""
-        from alphaswarm_rl.policies.market_runner import equal_weights
+        from alphaswarm_rl.statistics.allocations import equal_weights
 
         return equal_weights
 
@@ -139,9 +139,9 @@ class MinimumVariancePolicy(_TrailingPolicy):
 
     def allocation(self) -> Allocation:
         """The optimum of trailing returns."""
-        from alphaswarm_rl.policies.market_runner import MeanRiskWeights
+        from alphaswarm_rl.statistics.allocations import TrailingWeights
 
-        return MeanRiskWeights(self.rl_alias, self.config.lookback, "minimum_variance")
+        return TrailingWeights(f"policy {self.rl_alias!r}", self.config.lookback, "minimum_variance")
 
 
 class MeanVariancePolicy(_TrailingPolicy):
@@ -162,6 +162,7 @@ class MeanVariancePolicy(_TrailingPolicy):
 
     def allocation(self) -> Allocation:
         """The optimum of trailing returns."""
-        from alphaswarm_rl.policies.market_runner import MeanRiskWeights
+        from alphaswarm_rl.statistics.allocations import TrailingWeights
 
-        return MeanRiskWeights(self.rl_alias, self.config.lookback, "utility", self.config.risk_aversion)
+        aversion = self.config.risk_aversion
+        return TrailingWeights(f"policy {self.rl_alias!r}", self.config.lookback, "utility", aversion)

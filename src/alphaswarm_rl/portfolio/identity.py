@@ -12,6 +12,8 @@ class Identity(PortfolioStage):
 
     rl_alias = "identity"
     rl_category = "weights"
+    rl_short_names = ("IdentityAllocator",)
+    role = "allocate"
 
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes nothing."""

@@ -17,8 +17,8 @@ from alphaswarm_rl.envs.trading_plan import STARTING_MONEY, TradingPlan
 from alphaswarm_rl.market.decider import Decider
 from alphaswarm_rl.market.decision_step_numpy import NumpyDecisionStep
 from alphaswarm_rl.market.market import market_of
-from alphaswarm_rl.policies.market_runner import equal_weights
 from alphaswarm_rl.recording.steps import as_numpy
+from alphaswarm_rl.statistics.allocations import equal_weights
 from alphaswarm_rl.statistics.performance import account_measures, compounded, max_drawdown, returns_of
 
 if TYPE_CHECKING:
