@@ -85,7 +85,8 @@ def decision_bars(bars: MarketPanel, traded: MarketPlan, start: Moment | None) -
             f"the policy looks back {needed} bars before the one of the decision",
             "Give more bars.",
         )
-    first = max(0, begin - needed)
+    # A panel has two bars at least: with one alone, the bar before it is there too, and is not looked at.
+    first = max(0, min(begin - needed, bars.num_bars - FEWEST_BARS))
     if traded.periods_per_year is not None:
         # Counted in the run's data; other dates could count otherwise.
         bars = replace(bars, periods_per_year=traded.periods_per_year)

@@ -72,7 +72,8 @@ class Part:
 
     def _rows_behind(self, market: Market) -> NamedArrays | None:
         """The shared arrays with rows for the new bars; None where all must be made anew."""
-        reach, bars, panel = self.component.prepared_from(), self._bars, market.panel
+        reach = self.component.prepared_from() if type(self) is Part else None
+        bars, panel = self._bars, market.panel
         begin = 0 if reach is None else min(bars - reach, panel.num_bars - FEWEST_BARS)
         if begin <= 0 or panel.num_bars - begin == bars or self._xp is not NUMPY.xp:
             return None
