@@ -137,8 +137,6 @@ class AccountView(View):
         view.value, carry, called = np.empty(1), np.empty(1), np.empty(1, np.bool_)
         # The kernel that marks the accounts of environments: another order of sums would differ in the last bit.
         kernels.mark(0, 1, view.cash, view.positions, view.bar, market.close, _FREE, 0.0, view.value, carry, called)
-        if not view.value[0] > 0:
-            raise OrderError("the account", f"its equity is {view.value[0]:.2f}", "There is nothing to decide about.")
         if account.peak is not None:
             view.peak = np.array([max(float(account.peak), view.value[0])])
         if account.value_before is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alphaswarm_rl.arrays.moments import shown
-from alphaswarm_rl.core.errors import DataError, EnvError
+from alphaswarm_rl.core.errors import DataError, EnvError, OrderError
 from alphaswarm_rl.core.orders import DomainOrder, Skipped, TargetWeights
 from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.data_pipelines.carried_history import CarriedHistory
@@ -185,6 +185,7 @@ class DecisionStream:
             raise DataError(f"the bar of {shown(self.timestamp)}", why, "Add the next bar first.")
         bar, initial_cash = self._newest, self._traded.initial_cash
         view = AccountView.of_account(account, self._market, bar=bar, start=self._start, initial_cash=initial_cash)
+        self._refuse_debts(view)
         with self._guard():
             actions = self._act(view)
         view.reader = "the action, or a portfolio stage,"
@@ -193,6 +194,18 @@ class DecisionStream:
         self._next = bar + 1
         self._refuse_if_halted()  # a decision may take long
         return self._decided(view, targets, trace)
+
+    def _refuse_debts(self, view: AccountView) -> None:
+        """Refuses what an account cannot have that owes nothing, and one that is worth nothing."""
+        margin, assets = self._rules.margin, self._market.panel.assets
+        short = np.flatnonzero(view.positions[0] < 0)
+        if len(short) and not margin.short:
+            what = f"the position of {assets[short[0]]!r}"
+            raise OrderError(what, "it is negative, and the account cannot be short", "Give what is held.")
+        if view.cash[0] < 0 and not margin.lends:
+            raise OrderError("the account's cash", "it is negative, and a cash account owes nothing", "Give its cash.")
+        if not view.value[0] > 0:
+            raise OrderError("the account", f"its equity is {view.value[0]:.2f}", "There is nothing to decide about.")
 
     def _act(self, view: AccountView) -> Array:
         """The policy's action, one row."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alphaswarm_rl.arrays.moments import shown
+from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.operations.data import Data
 from alphaswarm_rl.operations.events import NOBODY, Caller, Notice
@@ -184,7 +185,8 @@ def _server(settings: Settings, request: DecideRequest) -> PolicyServer:
     if not name.startswith(_MODEL):
         if request.unvalidated:
             raise RequestError("unvalidated: it is for models: model:ID")
-        return PolicyServer.of_run(settings, run=name, deterministic=request.deterministic)
+        run = _latest(settings) if name == "latest" else name
+        return PolicyServer.of_run(settings, run=run, deterministic=request.deterministic)
     model = name.removeprefix(_MODEL)
     if re.fullmatch("[0-9]+", model):
         return PolicyServer.open(
@@ -193,6 +195,18 @@ def _server(settings: Settings, request: DecideRequest) -> PolicyServer:
     if request.unvalidated:
         raise RequestError("unvalidated: an alias names validated models; give model:ID")
     return PolicyServer.open(settings, alias=model, deterministic=request.deterministic)
+
+
+def _latest(settings: Settings) -> str:
+    """The newest training run that has a checkpoint."""
+    from alphaswarm_rl.ledger import Ledger
+
+    with Ledger.open(settings) as ledger:
+        runs = ledger.runs(target="train", limit=None)
+    found = next((run.id for run in runs if run.checkpoint is not None and run.removed_at is None), None)
+    if found is None:
+        raise RunError("the latest run", "no run has a checkpoint yet", "Train one: rl train SPEC.")
+    return found
 
 
 def _warn(found: TradingDecision, caller: Caller) -> None:
