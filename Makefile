@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install demo test tests test-all check format docs bench bench-peers check-triton clean
 
 help:
-	@echo "make demo      install what is needed, train, evaluate, replay, show tables, the worst day and a curve"
+	@echo "make demo      install what is needed, train, evaluate, replay, show tables, the worst day, a curve, tomorrow"
 	@echo "make test      install what tests need, run every check and test"
 	@echo "make test-all  the full counts as well; writes docs/results/"
 	@echo "make check     formatting, lint, types, layers, file lengths, generated docs"
