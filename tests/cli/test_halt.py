@@ -75,3 +75,44 @@ def test_a_halt_of_a_ledger_that_cannot_be_opened_holds_by_its_file(rl, home, tr
     refused = rl("halt", "latest", "--reason", "one run")
     assert refused.code == 2
     assert "not an SQLite database" in refused.err
+
+
+def test_scopes(rl, home, trained):
+    run = trained["run_id"]
+    assert rl("halt", "--scope", "platform", "--reason", "all", "--json").json["scope"] == "*"
+    assert "platform" in rl("halt", "--status").out
+    assert rl("halt", "--scope", "platform", "--release", "--reason", "over").code == 0
+    assert rl("halt", "--scope", f"run:{run}", "--reason", "one", "--json").json["scope"] == run
+    assert rl("halt", "--scope", f"run:{run}", "--release", "--reason", "over").code == 0
+    assert rl("halt", "--scope", "bot:grid", "--reason", "hot", "--json").json["scope"] == "bot:grid"
+    assert "bot:grid" in rl("halt", "--status").out
+    assert (home / "ledger.db.bot-grid.halt").exists()
+    refused = rl("infer", "--bot", "grid", stdin="")
+    assert refused.code == 2
+    assert "engaged: hot. Release it first: rl halt --scope bot:grid --release" in refused.err
+    assert rl("infer", "--bot", "other", stdin="").code == 0
+    assert rl("infer", stdin="").code == 0
+    assert rl("halt", "--scope", "bot:grid", "--release", "--reason", "over").code == 0
+    assert rl("halt", "--status").out == "nothing is halted\n"
+
+
+def test_wrong_scopes(rl, trained):
+    for words, why in (
+        (("--scope", "bot:Grid"), "a bot's name is of a-z"),
+        (("--scope", ""), "--scope is empty"),
+        (("--scope", "platform", trained["run_id"]), "RUN and --scope both name what is meant"),
+        (("--scope", "run:platform"), "platform"),
+        (("platform",), "platform"),
+    ):
+        refused = rl("halt", *words, "--reason", "x")
+        assert refused.code == 2
+        assert why in refused.err
+    assert rl("halt", "--scope", "platform", "--status").code == 2
+    assert rl("halt", "--log", "--json").json == []
+
+
+def test_a_bot_is_halted_while_the_ledger_is_locked(rl, home, trained):
+    with locked(home / "ledger.db"):
+        halted = rl("halt", "--scope", "bot:grid", "--reason", "now", "--json")
+        assert (halted.code, halted.json["scope"]) == (0, "bot:grid")
+        assert f"holds by the file {home / 'ledger.db.bot-grid.halt'}" in halted.err

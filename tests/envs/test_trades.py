@@ -39,6 +39,19 @@ WAYS = {
 }
 
 
+#: How weights become units: at the fill, or by rules when the decision is made.
+SIZINGS = {
+    "at_fill": {},
+    "at_decision": {"sizing": "at_decision"},
+    "lots": {
+        "sizing": "at_decision",
+        "order_rules": {"lot": 1, "rebalance_threshold": 0.02, "min_notional": 50, "max_order_notional": 3000},
+    },
+}
+#: Ways whose targets are weights.
+BY_WEIGHT = ("softmax", "weights", "short weights")
+
+
 def numbers(array):
     return array.cpu().numpy() if hasattr(array, "cpu") else array
 
@@ -124,9 +137,10 @@ def play(env, seed, steps=40):
     actions=st.booleans(),
     gate=st.booleans(),
     funding=st.sampled_from([0.0, 0.01, -0.01]),
+    sizing=st.sampled_from(sorted(SIZINGS)),
     backend=st.sampled_from(["numpy", "torch"]),
 )
-def test_every_step_of_every_way_of_trading_adds_up(seed, fill, costs, way, actions, gate, funding, backend):
+def test_every_step_of_every_way_of_trading_adds_up(seed, fill, costs, way, actions, gate, funding, sizing, backend):
     action, lends = WAYS[way]
     panel = random_panel(seed, actions=actions)
     turbulence = np.random.default_rng(seed).uniform(0.0, 100.0, panel.num_bars)
@@ -144,6 +158,7 @@ def test_every_step_of_every_way_of_trading_adds_up(seed, fill, costs, way, acti
         action=action,
         observation={"class": "portfolio_state"},
         **({"turbulence_threshold": 70.0} if gate else {}),
+        **(SIZINGS[sizing] if way in BY_WEIGHT else {}),
     )
     play(env, seed)
 

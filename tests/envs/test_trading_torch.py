@@ -154,6 +154,23 @@ def test_weights_on_margin_equal_numpys(costs):
     assert_same_run(*env, whole=False)
 
 
+@pytest.mark.parametrize("fill", ["next_open", "same_close"])
+@pytest.mark.parametrize("margin", [None, {"initial": 0.3, "maintenance": 0.29}], ids=["cash", "margin"])
+def test_orders_that_decisions_make_of_weights_equal_numpys(margin, fill):
+    env = twins(
+        random_panel(4, bars=50, assets=3, actions=True),
+        action={"class": "continuous_weights", "kwargs": {"short": margin is not None, "gross": 1.0}},
+        margin=margin,
+        fill=fill,
+        costs=DEAR,
+        episode_bars=20,
+        sizing="at_decision",
+        order_rules={"lot": 1, "rebalance_threshold": 0.01, "min_notional": 100},
+    )
+    # Splits make halves of units, which are exact too.
+    assert_same_run(*env, whole=True)
+
+
 @pytest.mark.parametrize("fill", ["next_open", "next_close", "same_close"])
 @pytest.mark.parametrize("action", ["discrete_buy_sell_hold", "masked_discrete", "bracket"])
 def test_positions_in_one_asset_equal_numpys(action, fill):

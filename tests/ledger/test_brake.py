@@ -341,3 +341,41 @@ def test_a_folder_that_cannot_be_looked_into_is_silence(ledger: Ledger, monkeypa
             brake.refuse()
         broken.clear()
         wait_for(lambda: brake.look() is None)
+
+
+def test_a_halt_of_a_bot_stops_who_works_for_it_alone(ledger: Ledger, operator: Ledger) -> None:
+    run = new_run(ledger)
+    with (
+        Brake(ledger, QUICK, bot="grid") as of_bot,
+        Brake(ledger, QUICK, bot="other") as other,
+        Brake(ledger, QUICK) as of_none,
+    ):
+        operator.engage("bot:grid", "too hot", "ann")
+        wait_for(lambda: of_bot.look() is not None)
+        assert stopped(of_bot, run.id).reason == "kill switch: too hot"
+        with pytest.raises(RunError, match="rl halt --scope bot:grid --release"):
+            of_bot.refuse()
+        assert other.look(run.id) is None
+        assert of_none.look(run.id) is None
+        operator.engage("platform", "all", "ann")
+        for brake in (of_bot, other, of_none):
+            wait_for(lambda: brake.look() is not None)  # noqa: B023  asked before the next one
+            assert stopped(brake).reason == "kill switch: all"
+
+
+def test_a_bots_file_stops_while_the_ledger_is_locked(ledger: Ledger, file: Path) -> None:
+    with Brake(ledger, PATIENT, bot="grid") as brake, Brake(ledger, PATIENT) as another:
+        with locked(file):
+            halt = ledger.declare_halt("bot:grid", "too hot", "ann")
+            assert (file.parent / "ledger.db.bot-grid.halt").exists()
+            wait_for(lambda: brake.look() is not None)
+            assert another.look() is None
+            assert ledger.halt_files.read() == [halt]
+        wait_for(lambda: [entry.scope for entry in ledger.halt_log()] == ["bot:grid"])
+    ledger.release("bot:grid", "over", "ann")
+    assert not list(file.parent.glob("*.halt"))
+
+
+def test_a_bot_without_a_plain_name_has_no_brake(ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match=r"the bot '\.\./x'"):
+        Brake(ledger, QUICK, bot="../x")

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
-from alphaswarm_rl.core.errors import LedgerError, RunError
+from alphaswarm_rl.core.errors import AlphaSwarmError, LedgerError, RunError
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger import Ledger
 from tests.ledger.samples import new_run, open_ledger
@@ -41,6 +41,48 @@ def test_a_halt_of_one_run_concerns_no_other(ledger: Ledger) -> None:
     assert (halted.scope, halted.engaged, halted.set_by) == (one.id, True, "ann")
     assert ledger.halt_reason(one.id) == "diverges"
     assert ledger.halt_reason(other.id) is None
+
+
+@pytest.mark.parametrize("scope", ["*", "platform"])
+def test_the_platform_is_everything(ledger: Ledger, scope: str) -> None:
+    run = new_run(ledger)
+    assert ledger.engage(scope, "drill", "ann").scope == "*"
+    assert ledger.halt_reason(run.id) == "drill"
+    assert ledger.release("platform", "over", "ann").scope == "*"
+    assert ledger.halt_reason(run.id) is None
+
+
+def test_a_halt_of_a_bot_concerns_no_run_and_is_released_by_its_name(ledger: Ledger) -> None:
+    run = new_run(ledger)
+    ledger.engage("bot:grid-1", "too hot", "ann")
+    assert [row.scope for row in ledger.halt_status()] == ["bot:grid-1"]
+    assert ledger.halt_reason(run.id) is None
+    ledger.refuse_if_halted(run.id)
+    with pytest.raises(LedgerError, match="it is not engaged"):
+        ledger.release("bot:grid-2", "over", "ann")
+    assert ledger.release("bot:grid-1", "over", "ann").engaged is False
+    assert [(row.scope, row.action) for row in ledger.halt_log()] == [
+        ("bot:grid-1", "engage"),
+        ("bot:grid-1", "release"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "Grid", "../grid", "grid.halt", "-grid", "x" * 64])
+@pytest.mark.parametrize("scope", ["bot:{}", "run:bot:{}"])
+def test_a_bot_has_a_plain_name(ledger: Ledger, name: str, scope: str) -> None:
+    for use in (ledger.engage, ledger.release):
+        with pytest.raises(LedgerError, match="a bot's name is of a-z"):
+            use(scope.format(name), "drill", "ann")
+    assert ledger.halt_log() == []
+
+
+def test_a_run_that_is_named_as_one_is_never_the_platform(ledger: Ledger) -> None:
+    run = new_run(ledger)
+    assert ledger.engage(f"run:{run.id[:13]}", "diverges", "ann").scope == run.id
+    for use in (ledger.engage, ledger.release):
+        with pytest.raises(AlphaSwarmError, match="platform"):
+            use("run:platform", "drill", "ann")
+    assert ledger.release(f"run:{run.id}", "over", "ann").scope == run.id
 
 
 def test_a_halt_stays_until_it_is_released_even_over_a_restart(ledger: Ledger, database_url: str) -> None:

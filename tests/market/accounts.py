@@ -11,12 +11,21 @@ from alphaswarm_rl.market.book import Book
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 from alphaswarm_rl.market.quotes import Quotes
+from alphaswarm_rl.market.sizing import SizingRules, size_orders
 from tests.market import numba_accounts
 
 START = 100_000.0
 FREE = CostModel(commission_rate=0, half_spread_bps=0, borrow_rate=0)
 MARGINS = (CASH_ACCOUNT, Margin(), Margin(0.5, 0.4, short=False))
 WAYS = ("whole shares", "fractional shares", "weights", "fraction", "units")
+#: Orders in units on an account of any margin, by the lot that a cut one keeps to.
+LOTS = {"orders": 0.0, "orders in lots": 5.0}
+#: Weights that become orders at the bar's mark and are filled at its price.
+SIZED = {
+    "sized": SizingRules(),
+    "sized in lots": SizingRules(rebalance_threshold=0.02, lot=5.0, min_notional=300.0, max_order_notional=20_000.0),
+}
+UNIT_WAYS = (*LOTS, *SIZED)
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,11 @@ def actions_for(world, way, count, seed):
     shape = (world.bars, count, world.assets)
     if way == "whole shares":
         return rng.choice([-3000.0, -40.0, -7.9, 0.0, 5.0, 5.5, 80.0, 900.0, 4000.0], shape)
-    if way == "fractional shares":
+    if way == "orders in lots":
+        return rng.choice([-4000.0, -3000.0, -40.0, 0.0, 5.0, 80.0, 900.0, 4000.0], shape)
+    if way in ("fractional shares", "orders"):
         return rng.normal(0, rng.choice([5.0, 4000.0]), shape)
-    if way == "weights":
+    if way == "weights" or way in SIZED:
         targets = rng.normal(0, rng.choice([0.2, 1.0]), shape)
         # Unchanged targets lead to small trades, whose direction depends on what the others cost.
         keep = rng.random(shape[:2]) < 0.5
@@ -112,6 +123,18 @@ def actions_for(world, way, count, seed):
 
 def size_of(way):
     return 5000.0 if way == "units" else 0.9
+
+
+def lot_of(way):
+    return LOTS[way] if way in LOTS else SIZED[way].lot
+
+
+def sized(world, way, cash, positions, weights, t):
+    """What accounts order for these weights at a bar's marks."""
+    put = torch.from_numpy if isinstance(cash, torch.Tensor) else np.asarray
+    rows = (np.repeat(table[t : t + 1], len(cash), axis=0) for table in (world.marks, world.tradable, world.volume))
+    prices, tradable, volume = map(put, rows)
+    return size_orders(cash, positions, weights, prices, tradable, world.rates, world.margin, SIZED[way], volume)
 
 
 def run_books(world, way, actions):
@@ -135,6 +158,12 @@ def _step_book(world, way, book, t, action, account):
     before = book.equity(quotes.prices)
     if way.endswith("shares"):
         fills = book.trade_shares(action.tolist(), quotes, whole=way == "whole shares")
+    elif way in LOTS:
+        fills = book.trade_units(action.tolist(), quotes, lot=LOTS[way])
+    elif way in SIZED:
+        seen = Quotes(world.marks[t].tolist(), quotes.tradable, quotes.volume)
+        orders, _ = book.size_orders(action.tolist(), seen, SIZED[way])
+        fills = book.trade_units(orders, quotes, lot=SIZED[way].lot)
     elif way == "weights":
         fills = book.trade_to_weights(action.tolist(), quotes)
     else:
@@ -181,6 +210,13 @@ def run_numba(world, way, actions, *, parallel=False):
         if way.endswith("shares"):
             whole = way == "whole shares"
             numba_accounts.trade_shares(cash, positions, actions[t], *market, whole=whole, traded=traded, **out)
+        elif way in UNIT_WAYS:
+            orders = np.ascontiguousarray(actions[t])
+            if way in SIZED:
+                orders = sized(world, way, cash, positions, orders, t).orders
+            numba_accounts.trade_units(
+                cash, positions, orders, *market, world.margin, lot=lot_of(way), traded=traded, **out
+            )
         elif way == "weights":
             numba_accounts.trade_to_weights(cash, positions, actions[t], *market, world.margin, traded=traded, **out)
         else:
@@ -210,6 +246,8 @@ def torch_step(cash, positions, action, asset, rows, rates, margin, way):
     """Trades as `way` says; torch functions return everything anew."""
     if way.endswith("shares"):
         return kernels_torch.trade_shares(cash, positions, action, rows, rates, whole=way == "whole shares")
+    if way in UNIT_WAYS:
+        return kernels_torch.trade_units(cash, positions, action, rows, rates, margin, lot=lot_of(way))
     if way == "weights":
         return kernels_torch.trade_to_weights(cash, positions, action, rows, rates, margin)
     return kernels_torch.trade_to_position(
@@ -231,7 +269,10 @@ def run_torch(world, way, actions, step=torch_step):
         time = torch.full((count,), t)
         cash, positions = kernels_torch.adjust(cash, positions, time, t_(world.dividends), t_(world.splits))
         rows = kernels_torch.MarketRows(time, *tables)
-        done = step(cash, positions, t_(actions[t]), asset, rows, world.rates, world.margin, way)
+        action = t_(actions[t])
+        if way in SIZED:
+            action = sized(world, way, cash, positions, action, t).orders
+        done = step(cash, positions, action, asset, rows, world.rates, world.margin, way)
         forced = torch.tensor([forced_out(t, i) for i in range(count)])
         closed = kernels_torch.close_positions(done.cash, done.positions, forced, t_(world.ends), rows, world.rates)
         positions = closed.positions

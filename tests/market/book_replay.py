@@ -27,7 +27,7 @@ class Step:
         for fill in fills:
             self.cost += fill.cost
             self.traded[fill.asset] += fill.quantity
-            self.turnover += abs(fill.quantity) * fill.price / equity
+            self.turnover += abs(fill.quantity) * fill.price / equity if equity > 0 else 0.0
             if fill.reason != "order":
                 self.closed.setdefault(fill.reason, np.zeros(self.assets))[fill.asset] += fill.quantity
 
@@ -41,9 +41,11 @@ class BookReplay:
         trade: What targets mean.
         book: The account.
         bar: The bar of its first decision.
+        sizing: By which rules weights become orders when a decision is made; None: they are traded to at the fill.
     """
 
-    def __init__(self, panel, fill, trade, book: Book, bar: int):
+    def __init__(self, panel, fill, trade, book: Book, bar: int, sizing=None):
+        self.sizing = sizing
         self.panel, self.fill, self.trade, self.book, self.bar = panel, fill, trade, book, bar
         self.value = self.peak = book.cash
         self.average_cost = np.zeros(panel.num_assets)
@@ -58,13 +60,15 @@ class BookReplay:
     def step(self, target, exit_price=np.nan) -> Step:
         """One decision: numbers by asset or for one, and the price at which a bracket closes inside the next bar."""
         step, panel, trade, book = Step(self.panel.num_assets), self.panel, self.trade, self.book
+        if self.sizing is not None:
+            target = np.array(book.size_orders(target.tolist(), self.quotes(panel.close), self.sizing)[0])
         if not self.fill.lag:
             self._order(step, target)
         self.bar += 1
         splits = panel.splits[self.bar]
         book.adjust(panel.dividends[self.bar].tolist(), splits.tolist())
         self.average_cost /= splits
-        if self.fill.lag and trade.way == "shares":
+        if self.fill.lag and (trade.way == "shares" or self.sizing is not None):
             target = target * splits
         if self.fill.lag and trade.way == "position" and trade.by_units:
             target = target * splits[trade.asset]
@@ -94,6 +98,8 @@ class BookReplay:
         equity, before = book.equity(quotes.prices), np.array(book.positions)
         if trade.way == "shares":
             fills = book.trade_shares(target.tolist(), quotes, whole=trade.whole)
+        elif self.sizing is not None:
+            fills = book.trade_units(target.tolist(), quotes, lot=self.sizing.lot)
         elif trade.way == "weights":
             fills = book.trade_to_weights(target.tolist(), quotes)
         elif np.isnan(target):

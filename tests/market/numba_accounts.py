@@ -41,6 +41,29 @@ def trade_shares(
     _run(kernels_numba.trade_shares, _shares_chunks, parallel, arguments)
 
 
+def trade_units(
+    cash: Array,
+    positions: Array,
+    orders: Array,
+    time: Array,
+    prices: Array,
+    tradable: Array,
+    volume: Array | None,
+    rates: CostRates,
+    margin: Margin,
+    *,
+    lot: float,
+    cost: Array,
+    turnover: Array,
+    traded: Array,
+    parallel: bool = False,
+) -> None:
+    """`Book.trade_units`. `orders` (N, A) are units to buy, negative to sell; `traded` is (N, A)."""
+    limits = (margin.initial, margin.short, float(lot))
+    arguments = (cash, positions, orders, time, prices, tradable, volume, rates, *limits, cost, turnover, traded)
+    _run(kernels_numba.trade_units, _units_chunks, parallel, arguments)
+
+
 def trade_to_weights(
     cash: Array,
     positions: Array,
@@ -185,6 +208,13 @@ def _weights_chunks(chunks, count, *arguments):
     """All accounts, shared out over threads."""
     for chunk in prange(chunks):
         kernels_numba.trade_to_weights(chunk * count // chunks, (chunk + 1) * count // chunks, *arguments)
+
+
+@njit(cache=True, parallel=True)
+def _units_chunks(chunks, count, *arguments):
+    """All accounts, shared out over threads."""
+    for chunk in prange(chunks):
+        kernels_numba.trade_units(chunk * count // chunks, (chunk + 1) * count // chunks, *arguments)
 
 
 @njit(cache=True, parallel=True)

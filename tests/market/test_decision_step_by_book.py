@@ -24,6 +24,7 @@ from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.panel import MarketPanel
+from alphaswarm_rl.market.sizing import SHORTFALLS, SizingRules
 from tests.envs.panels import random_panel
 from tests.market.book_replay import BookReplay
 
@@ -67,7 +68,9 @@ class Scripted(ActionSpec):
 class Accounts:
     """n accounts that begin at these bars, moved on by the decision step of a backend."""
 
-    def __init__(self, backend, panel, action, fill, costs, margin=CASH_ACCOUNT, starts=(0,), threshold=None):
+    def __init__(
+        self, backend, panel, action, fill, costs, margin=CASH_ACCOUNT, starts=(0,), threshold=None, sizing=None
+    ):
         self.torch = backend == "torch"
         self.arrays = TorchBackend("cpu") if self.torch else NUMPY
         with self._mode():
@@ -79,9 +82,9 @@ class Accounts:
             view.average_cost = view.xp.zeros((len(starts), panel.num_assets), dtype=view.xp.float64)
             self.decider = Decider(action, (), market, len(starts), turbulence_threshold=threshold)
             self.moves = (
-                TorchDecisionStep(market, self.decider, costs, margin)
+                TorchDecisionStep(market, self.decider, costs, margin, sizing)
                 if self.torch
-                else NumpyDecisionStep(view, self.decider, costs, margin)
+                else NumpyDecisionStep(view, self.decider, costs, margin, sizing)
             )
 
     def _mode(self):
@@ -223,13 +226,50 @@ def test_the_gate_closes_at_the_threshold_itself_and_not_below_it(backend):
     assert held == [2.0, 4.0, 0.0, 2.0]  # the third decision sees the threshold and sells what is held
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_order_that_was_sized_before_a_split_is_filled_as_many_units_more(backend):
+    """Half of 1000 at 10 are 50 units; over a split of 2 they are 100 at 6, which 1000 pay for."""
+    closes, opens = [[10.0], [6.0], [6.0]], [[10.0], [6.0], [6.0]]
+    panel = panel_of(closes, open=opens, splits=[[1.0], [2.0], [1.0]])
+    action = Scripted(Trade("weights"), np.full(3, np.nan))
+    accounts = Accounts(backend, panel, action, "next_open", ONE_PERCENT, sizing=SizingRules(lot=1.0))
+    accounts.step([[0.5]])
+    assert accounts.number("positions") == [100.0]
+    assert accounts.number("cash") == pytest.approx(1000 - 600 * 1.01)
+    assert accounts.number("traded") == [100.0]
+    accounts.step([[0.0]])
+    assert accounts.number("positions") == [0.0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_the_fills_price_makes_too_dear_is_cut_to_the_cash(backend):
+    """All of 1000 at 10 are 99 units with their costs; at 12 the cash pays for 82."""
+    panel = panel_of([[10.0], [12.0], [12.0]], open=[[10.0], [12.0], [12.0]])
+    action = Scripted(Trade("weights"), np.full(3, np.nan))
+    accounts = Accounts(backend, panel, action, "next_open", ONE_PERCENT, sizing=SizingRules(lot=1.0))
+    accounts.step([[1.0]])
+    assert accounts.number("positions") == [82.0]
+    if backend == "numpy":
+        assert accounts.moves.sized.orders.tolist() == [[99.0]]
+        assert accounts.moves.sized.reasons.tolist() == [[SHORTFALLS.index("buying_power")]]
+
+
 WAYS = {
     "whole shares": Trade("shares"),
     "fractional shares": Trade("shares", whole=False),
     "weights": Trade("weights"),
+    "sized weights": Trade("weights"),
+    "sized lots": Trade("weights"),
     "fraction": Trade("position", asset=2, size=0.7),
     "units": Trade("position", asset=2, size=9.0, by_units=True),
     "bracket": Trade("position", asset=2, size=0.7, bracket=True),
+}
+
+
+#: Ways in which weights become orders when a decision is made.
+SIZED = {
+    "sized weights": SizingRules(rebalance_threshold=0.03),
+    "sized lots": SizingRules(lot=1.0, min_notional=60.0, max_order_notional=400.0),
 }
 
 
@@ -250,10 +290,12 @@ def test_every_account_is_moved_as_a_book_is(way, fill, margin, backend):
     panel = random_panel(11, bars=16, assets=3, actions=True)
     some_bars = rng.random(panel.num_bars) < 0.4
     exit_prices = np.where(some_bars & trade.bracket & panel.tradable[:, trade.asset], 49.0, np.nan)
-    accounts = Accounts(backend, panel, Scripted(trade, exit_prices), fill, COSTLY, margin, starts)
+    sizing = SIZED.get(way)
+    accounts = Accounts(backend, panel, Scripted(trade, exit_prices), fill, COSTLY, margin, starts, sizing=sizing)
     year = panel.periods_per_year
     books = [Book(START, [0.0] * panel.num_assets, COSTLY, margin, year) for _ in starts]
-    replays = [BookReplay(panel, fill_policy(fill), trade, book, bar) for book, bar in zip(books, starts, strict=True)]
+    of_all = (panel, fill_policy(fill), trade)
+    replays = [BookReplay(*of_all, book, bar, sizing) for book, bar in zip(books, starts, strict=True)]
     for _ in range(12):
         actions = actions_for(trade, rng, len(starts), panel.num_assets)
         accounts.step(actions)

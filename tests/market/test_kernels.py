@@ -10,9 +10,22 @@ from hypothesis import strategies as st
 from alphaswarm_rl.market import kernels_torch
 from alphaswarm_rl.market.costs import CostModel
 from tests.market import numba_accounts
-from tests.market.accounts import START, WAYS, actions_for, run_books, run_numba, run_torch, torch_step, worlds
+from tests.market.accounts import (
+    START,
+    UNIT_WAYS,
+    WAYS,
+    actions_for,
+    run_books,
+    run_numba,
+    run_torch,
+    torch_step,
+    worlds,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
+EVERY_WAY = (*WAYS, *UNIT_WAYS)
+#: Ways of which the units are the Book's exactly.
+WHOLE = ("whole shares", "orders in lots", "sized in lots")
 
 
 def assert_same(found, expected, world, way):
@@ -23,14 +36,14 @@ def assert_same(found, expected, world, way):
     np.testing.assert_allclose(found["turnover"], expected["turnover"], rtol=1e-9, atol=1e-11)
     np.testing.assert_array_equal(found["called"], expected["called"])
     for name in ("positions", "traded"):
-        if way == "whole shares":
+        if way in WHOLE:
             np.testing.assert_array_equal(found[name], expected[name])
         else:
             value = np.nan_to_num(world.marks[:, None, :], nan=1.0)
             np.testing.assert_allclose(found[name] * value, expected[name] * value, rtol=1e-9, atol=tolerance)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EVERY_WAY)
 @examples(max_examples=120)
 @given(world=worlds(), seed=SEEDS)
 def test_numba_and_torch_equal_the_book(way, world, seed):
@@ -41,7 +54,7 @@ def test_numba_and_torch_equal_the_book(way, world, seed):
 
 
 @pytest.mark.parametrize("run", [run_numba, run_torch])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EVERY_WAY)
 @examples(max_examples=10)
 @given(world=worlds(), seed=SEEDS)
 def test_an_account_does_not_depend_on_the_others(run, way, world, seed):
@@ -52,7 +65,7 @@ def test_an_account_does_not_depend_on_the_others(run, way, world, seed):
         np.testing.assert_array_equal(array[:, 0], batch[name][:, 0], err_msg=name)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EVERY_WAY)
 @examples(max_examples=5)
 @given(world=worlds(), seed=SEEDS)
 def test_threads_change_nothing(way, world, seed):
@@ -62,7 +75,7 @@ def test_threads_change_nothing(way, world, seed):
         np.testing.assert_array_equal(array, many[name], err_msg=name)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EVERY_WAY)
 @examples(max_examples=40)
 @given(world=worlds(), seed=SEEDS)
 def test_no_number_is_lost(way, world, seed):
@@ -89,7 +102,7 @@ def test_a_forced_sale_costs_at_most_its_value():
         assert paid.tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EVERY_WAY)
 def test_torch_compiles_into_one_graph(way):
     world = _example_world()
     actions = actions_for(world, way, count=8, seed=3)

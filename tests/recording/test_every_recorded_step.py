@@ -18,7 +18,7 @@ from alphaswarm_rl.recording.numbering import ALL, Numbering
 from alphaswarm_rl.recording.rows import RowKey, TradesPlan, tables_of
 from alphaswarm_rl.recording.steps import StepBlock, observation_hashes
 from tests.envs.panels import random_panel
-from tests.envs.test_trades import COSTS, MARGIN, TRADING, WAYS, actions_of
+from tests.envs.test_trades import BY_WEIGHT, COSTS, MARGIN, SIZINGS, TRADING, WAYS, actions_of
 
 KEY = ["env_idx", "episode", "step"]
 ENVS, STEPS = 3, 34
@@ -92,16 +92,8 @@ def assert_goes_on(held):
     assert (begins.quantity_before == 0).all()
 
 
-@settings(max_examples=25)
-@given(
-    seed=st.integers(0, 10_000),
-    fill=st.sampled_from(sorted(FILL_POLICIES)),
-    costs=st.sampled_from(COSTS),
-    way=st.sampled_from(sorted(WAYS)),
-    actions=st.booleans(),
-    funding=st.sampled_from([0.0, 0.02]),
-)
-def test_every_recorded_step_of_every_way_of_trading_adds_up(seed, fill, costs, way, actions, funding):
+def assert_play_adds_up(seed, fill, costs, way, actions, funding, **sizing):
+    """Some recorded steps of an environment of that kind add up."""
     action, lends = WAYS[way]
     env = make_env(
         "stock_trading",
@@ -115,8 +107,30 @@ def test_every_recorded_step_of_every_way_of_trading_adds_up(seed, fill, costs, 
         episode_bars=12,
         action=action,
         observation={"class": "portfolio_state"},
+        **sizing,
     )
     assert_adds_up(recorded(env, seed))
+
+
+MARKETS = {
+    "seed": st.integers(0, 10_000),
+    "fill": st.sampled_from(sorted(FILL_POLICIES)),
+    "costs": st.sampled_from(COSTS),
+    "actions": st.booleans(),
+    "funding": st.sampled_from([0.0, 0.02]),
+}
+
+
+@settings(max_examples=25)
+@given(way=st.sampled_from(sorted(WAYS)), **MARKETS)
+def test_every_recorded_step_of_every_way_of_trading_adds_up(way, **market):
+    assert_play_adds_up(way=way, **market)
+
+
+@settings(max_examples=15)
+@given(way=st.sampled_from(BY_WEIGHT), sizing=st.sampled_from(["at_decision", "lots"]), **MARKETS)
+def test_every_recorded_step_with_orders_of_the_decision_adds_up(way, sizing, **market):
+    assert_play_adds_up(way=way, **market, **SIZINGS[sizing])
 
 
 def test_every_recorded_step_of_every_environment_on_the_decision_step_adds_up():

@@ -16,6 +16,7 @@ from alphaswarm_rl.envs.episodes import checked_request
 from alphaswarm_rl.envs.trading_plan import END_OF_DATA, STARTING_MONEY, TradingParts, TradingPlan
 from alphaswarm_rl.market.decision_step_numpy import NumpyDecisionStep
 from alphaswarm_rl.market.market import market_of
+from alphaswarm_rl.market.sizing import SizedOrders
 from alphaswarm_rl.market.trade_log import log_names
 from alphaswarm_rl.market.trades import TradedNames, TradeTables, names_of
 
@@ -82,6 +83,11 @@ class TradingEnv(BaseRLEnv):
     def traded_names(self) -> TradedNames:
         """What the numbers of its actions, targets and positions are about."""
         return names_of(self.decider, self.market)
+
+    @property
+    def sized(self) -> SizedOrders | None:
+        """What the last step ordered, in arrays that the next one writes over; None where weights have no orders."""
+        return self._decision.sized
 
     def log_trades(self) -> TradeTables:
         """From now on infos hold `trades`: arrays of what each step did, asset by asset.

@@ -8,18 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from alphaswarm_rl.core.errors import OrderError
-
-
-class LossLimits(Protocol):
-    """The limits that the guard holds; `core.risk_limits.RiskLimits` has them.
-
-    Both are fractions of the equity; None: there is no such limit.
-    """
-
-    @property
-    def max_daily_loss(self) -> float | None: ...
-    @property
-    def max_drawdown(self) -> float | None: ...
+from alphaswarm_rl.core.risk_limits import TOLERANCE, LimitBreach, RiskLimits, breaks
 
 
 class KillSwitch(Protocol):
@@ -46,25 +35,6 @@ class EquityMarks:
     last: float
 
 
-@dataclass(frozen=True)
-class Breach:
-    """A limit that an account has broken.
-
-    Attributes:
-        kind: `max_daily_loss` or `max_drawdown`.
-        value: The loss, as a fraction.
-        limit: The limit.
-        at: The bar.
-        message: All of it in a sentence.
-    """
-
-    kind: str
-    value: float
-    limit: float
-    at: np.datetime64
-    message: str
-
-
 class EquityGuard:
     """Watches an account's equity bar by bar, and engages the kill switch where a loss reaches its limit.
 
@@ -72,7 +42,8 @@ class EquityGuard:
     release `rearm` measures losses anew. An error of the switch is the caller's: who cannot halt must not go on.
 
     Args:
-        limits: How much may be lost in a day (UTC), and from the highest equity.
+        limits: `max_daily_loss`, of a day in UTC since the last bar of the day before, and `max_drawdown`, from the
+            highest equity; without either it watches nothing and is refused.
         switch: What is engaged.
         scope: What is halted: `platform`, `bot:NAME` or a run.
         actor: Who says so in the log.
@@ -81,18 +52,22 @@ class EquityGuard:
 
     def __init__(
         self,
-        limits: LossLimits,
+        limits: RiskLimits,
         switch: KillSwitch,
         *,
         scope: str,
         actor: str = "equity guard",
         marks: EquityMarks | None = None,
     ) -> None:
+        if limits.max_daily_loss is None and limits.max_drawdown is None:
+            raise OrderError(
+                "the guard of the equity", "neither max_daily_loss nor max_drawdown is set", "Set one, or leave it out."
+            )
         self._limits, self._switch, self._scope, self._actor = limits, switch, scope, actor
         self.marks = marks
-        self.engaged: Breach | None = None
+        self.engaged: LimitBreach | None = None
 
-    def watch(self, at: np.datetime64, equity: float) -> Breach | None:
+    def watch(self, at: np.datetime64, equity: float) -> LimitBreach | None:
         """Takes in the equity at a bar; gives the limit that it breaks, once the switch is engaged for it.
 
         Args:
@@ -109,7 +84,7 @@ class EquityGuard:
             raise OrderError(f"the equity at {at}", f"the last one was of {before.day}", "Give bars in their order.")
         opened = before.opened if day == before.day else before.last
         self.marks = EquityMarks(max(before.peak, equity), day, opened, equity)
-        breach = self._breach(at, self.marks)
+        breach = self._breach(self.marks)
         if breach is not None and self.engaged is None:
             self._switch.engage(self._scope, breach.message, self._actor)
             self.engaged = breach
@@ -122,13 +97,13 @@ class EquityGuard:
             last = self.marks.last
             self.marks = EquityMarks(last, self.marks.day, last, last)
 
-    def _breach(self, at: np.datetime64, marks: EquityMarks) -> Breach | None:
+    def _breach(self, marks: EquityMarks) -> LimitBreach | None:
         for kind, limit, start, since in (
-            ("max_daily_loss", self._limits.max_daily_loss, marks.opened, "the day began"),
+            ("max_daily_loss", self._limits.max_daily_loss, marks.opened, "the day before"),
             ("max_drawdown", self._limits.max_drawdown, marks.peak, "its highest value"),
         ):
             loss = 1.0 - marks.last / start if start > 0 else 1.0
-            if limit is not None and loss >= limit:
+            if limit is not None and breaks(kind, loss + TOLERANCE, limit):
                 message = f"{kind}: the account lost {loss:.2%} since {since}, and the limit is {limit:.2%}"
-                return Breach(kind, loss, limit, at, message)
+                return LimitBreach(kind, message, loss, limit, "critical")
         return None

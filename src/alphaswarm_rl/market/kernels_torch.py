@@ -234,12 +234,13 @@ def _wanted(weight: Tensor, held: Tensor, equity: Tensor, price: Tensor, rules: 
     reasons = torch.full_like(order, NOTHING, dtype=torch.int64)
     if rules.max_order_notional is not None:
         large = order.abs() * price > rules.most
-        most = rules.most / price
+        # Divided by a tensor: numbers are multiplied by a reciprocal, which rounds twice.
+        most = torch.full_like(price, rules.most) / price
         order = torch.where(large, torch.where(order < 0, -most, most), order)
         reasons, exits = torch.where(large, LARGEST_ORDER, reasons), exits & ~large
     kept = order
     if rules.lot > 0:
-        kept = torch.where(exits, order, (order / rules.lot).trunc() * rules.lot)
+        kept = torch.where(exits, order, (order / torch.full_like(order, rules.lot)).trunc() * rules.lot)
     reasons = torch.where(kept.abs() * price < rules.min_notional, BELOW_MIN_NOTIONAL, reasons)
     reasons = torch.where(kept == 0, BELOW_LOT, reasons)
     reasons = torch.where(small, BELOW_THRESHOLD, reasons)
@@ -331,7 +332,7 @@ def carried(
         size = count * lot
         return initial * (size * price) + (fees(rates, sign * (base + size), price, volume) - paid)
 
-    count = (units / lot).floor()
+    count = (units / torch.full_like(units, lot)).floor()
     more = needed(count + 1.0) <= free
     less = (count > 0) & (needed(count) > free)
     return torch.where(more, count + 1.0, torch.where(less, count - 1.0, count)) * lot

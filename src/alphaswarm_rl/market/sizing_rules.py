@@ -88,7 +88,7 @@ class SizingRules:
         if abs(order) * price > self.most:
             order, reason, exits = math.copysign(self.most / price, order), LARGEST_ORDER, False
         if self.lot > 0 and not exits:
-            order = math.trunc(order / self.lot) * self.lot
+            order = float(math.trunc(order / self.lot)) * self.lot
             if order == 0:
                 return 0.0, BELOW_LOT
         if abs(order) * price < self.min_notional:
