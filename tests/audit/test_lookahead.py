@@ -23,8 +23,11 @@ from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline, PipelineConfig
 from alphaswarm_rl.envs.trading import TradingComponent
 from alphaswarm_rl.inference.builder import lake_of
 from alphaswarm_rl.lake.catalog import Lake
+from alphaswarm_rl.portfolio.allocate import BarAllocator
+from alphaswarm_rl.portfolio.select import SelectStage
 from tests.envs.panels import random_panel
 from tests.lake.bars import append, snapshots
+from tests.portfolio.stages import KWARGS as STAGES
 
 SOURCES = "alphaswarm_rl."  #: Components of this package; tests define others.
 FUNDAMENTALS = ("pe", "pb", "debt_to_equity", "roa", "roe", "ebitda_margin")
@@ -39,10 +42,13 @@ KWARGS: dict[tuple[str, str], dict[str, Any]] = {
     ("termination", "horizon"): {"steps": 20},
     ("termination", "drawdown"): {"limit": 0.05},
     ("env", "stock_portfolio"): {"lookback": 5},
+    **{("portfolio_stage", alias): kwargs for alias, kwargs in STAGES.items()},
     ("policy", "minimum_variance"): {"lookback": 10, "rebalance_bars": 3},
     ("policy", "mean_variance"): {"lookback": 10, "rebalance_bars": 3},
     ("policy", "frozen"): {"model": 1},
 }
+#: Weights of both signs and of more than the equity, so that every limit has something to cut.
+WIDE = {"margin": {"initial": 0.5, "maintenance": 0.0}}
 MARGIN = {"margin": {"initial": 0.5}, "action": {"class": "softmax_weights"}}
 #: What looks ahead by its nature, and says so.
 DECLARED = {("observation", "next_open"), ("reward", "hindsight")}
@@ -106,8 +112,13 @@ def test_actions_are_blind(alias):
 
 @kinds("portfolio_stage")
 def test_portfolio_stages_are_blind(alias):
-    action = {"class": "softmax_weights"}
-    expect("portfolio_stage", alias, findings(action=action, portfolio=[ref("portfolio_stage", alias)]))
+    action = {"class": "continuous_weights"}
+    stages = [ref("portfolio_stage", alias)]
+    role = catalogue.get("portfolio_stage", alias).role
+    # What a stage makes of a selection is looked at too.
+    if role in ("allocate", "time"):
+        stages = [{"class": "momentum", "kwargs": {"k": 3, "lookback": 4}}, *stages]
+    expect("portfolio_stage", alias, findings(action=action, portfolio=stages, **WIDE))
 
 
 TRADING = [cls.rl_alias for cls in catalogue.listing() if issubclass(cls, TradingComponent)]
@@ -326,6 +337,31 @@ class LeakingStage(PortfolioStage):
         out *= rises(view, self.config.ahead)
 
 
+class LeakingSelector(SelectStage):
+    """Selects what rises next, which is a leak on purpose."""
+
+    rl_alias = "leaking_selector"
+
+    class Config(ComponentConfig):
+        """How far it sees."""
+
+        ahead: int = 1
+
+    def selects(self, panel, bars):
+        later = np.minimum(bars + self.config.ahead, panel.num_bars - 1)
+        return np.nan_to_num(panel.close[later]) > np.nan_to_num(panel.close[bars])
+
+
+class LeakingAllocator(BarAllocator):
+    """Gives all to what rises most, which is a leak on purpose."""
+
+    rl_alias = "leaking_allocator"
+
+    def weights(self, panel, bar, selected):
+        gain = np.nan_to_num(panel.close[min(bar + 1, panel.num_bars - 1)] / panel.close[bar])
+        return np.eye(panel.num_assets)[int(np.argmax(gain))]
+
+
 def rises(view, ahead):
     return view.market.close[np.minimum(view.bar + ahead, len(view.market.close) - 1)] > view.close
 
@@ -395,6 +431,21 @@ def test_a_leaking_portfolio_stage_is_caught_and_nothing_else_is_blamed(fill, ah
     stages = [{"class": "identity"}, {"class": "leaking_stage", "kwargs": {"ahead": ahead}}]
     found = findings(fill=fill, action={"class": "softmax_weights"}, portfolio=stages)
     assert blamed(found) == [("portfolio_stage", "leaking_stage", "wanted")]
+
+
+@FILLS
+@pytest.mark.parametrize(
+    "leaking",
+    [
+        {"class": "leaking_selector", "kwargs": {"ahead": 1}},
+        {"class": "leaking_selector", "kwargs": {"ahead": 3}},
+        {"class": "leaking_allocator"},
+    ],
+)
+def test_a_leaking_table_of_a_stage_is_caught_and_what_stands_behind_it_is_not_blamed(fill, leaking):
+    stages = [leaking, {"class": "constant"}, {"class": "position_cap"}]
+    found = findings(fill=fill, action={"class": "softmax_weights"}, portfolio=stages)
+    assert blamed(found) == [("portfolio_stage", leaking["class"], "wanted")]
 
 
 def test_a_leaking_mask_is_caught():

@@ -28,6 +28,8 @@ REQUIRED = {
     ("data_pipeline", "iceberg"): {"table": "silver.bars"},
     ("data_pipeline", "medallion_replay"): {"table": "silver.bars", "as_of": "2024-01-01"},
     ("data_pipeline", "replay"): {"spec_hash": "0" * 64},
+    ("portfolio_stage", "risk_limits"): {"max_gross": 1.0},
+    ("portfolio_stage", "static_universe"): {"symbols": ["KO"]},
     ("universe_model", "static"): {"symbols": ["KO"]},
 }
 #: Those of this package: other tests bring components of their own.

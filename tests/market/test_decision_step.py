@@ -50,6 +50,7 @@ class SmoothingStage(PortfolioStage):
     """Halfway from the weights of the step before."""
 
     rl_alias = "decision_test_smoothing"
+    role = "time"
     asset_state = ("before",)
 
     def step(self, view, state, out):
@@ -67,6 +68,24 @@ REMEMBERING = {
         },
         "portfolio": [{"class": "decision_test_smoothing"}],
         "turbulence_threshold": 60.0,
+    },
+    "pipeline": {
+        "action": {"class": "continuous_weights", "kwargs": {"short": True, "gross": 1.5}},
+        "margin": {"initial": 0.5},
+        "portfolio": [
+            {"class": "momentum", "kwargs": {"k": 3, "lookback": 5}},
+            {"class": "liquidity", "kwargs": {"min_traded_value": 1e6, "lookback": 4, "rebalance": "week"}},
+            {"class": "identity"},
+            {"class": "turbulence", "kwargs": {"threshold": 80.0, "scale": 0.2, "cooldown_bars": 2}},
+            {"class": "volatility_target", "kwargs": {"target": 0.3, "lookback": 6}},
+            {"class": "position_cap", "kwargs": {"max_position": 0.4}},
+            {"class": "risk_limits", "kwargs": {"max_turnover": 0.4, "max_net": 0.5, "max_daily_loss": 0.03}},
+            {"class": "drawdown", "kwargs": {"max_drawdown": 0.1, "cooldown_bars": 3}},
+        ],
+    },
+    "allocated": {
+        "action": {"class": "continuous_weights"},
+        "portfolio": [{"class": "hrp", "kwargs": {"lookback": 10, "rebalance": "week"}}, {"class": "concentration"}],
     },
     "bracket": {"action": {"class": "bracket", "kwargs": {"asset": "A0"}}, "turbulence_threshold": 60.0},
     "shares": {"turbulence_threshold": 60.0},

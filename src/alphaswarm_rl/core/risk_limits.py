@@ -24,7 +24,7 @@ OTHER_NAMES = {
 }
 #: Limits that close everything once they are reached; the others cut what is above them.
 CLOSING = ("max_daily_loss", "max_drawdown")
-#: What rounding may add to a sum of weights.
+#: What rounding may add to a sum of weights, or take from a loss.
 TOLERANCE = 1e-12
 
 
@@ -88,7 +88,7 @@ def tightest(limits: Iterable[RiskLimits]) -> RiskLimits:
 
 def breaks(kind: str, value: float, limit: float) -> bool:
     """Whether a value breaks a limit: it reaches one that closes everything, or is above another."""
-    return value >= limit if kind in CLOSING else value > limit * (1.0 + TOLERANCE) + TOLERANCE
+    return value >= limit - TOLERANCE if kind in CLOSING else value > limit + TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,21 @@ class LimitBreach:
                 kind, f"{_WORDS[kind]} {value:.4g} reached {limit:.4g}: everything is sold", value, limit, "critical"
             )
         return cls(kind, f"{_WORDS[kind]} {value:.4g} was cut to {limit:.4g}", value, limit, "warning")
+
+
+def breaches_of(
+    limits: Iterable[tuple[str, float]], measured: Iterable[Iterable[float]]
+) -> list[tuple[LimitBreach, ...]]:
+    """The breaches in each row of what was measured, (n, limits); the limits are in the order of the columns."""
+    every = list(limits)
+    return [
+        tuple(
+            LimitBreach.of(kind, float(value), limit)
+            for (kind, limit), value in zip(every, row, strict=True)
+            if breaks(kind, value, limit)
+        )
+        for row in measured
+    ]
 
 
 _WORDS = {

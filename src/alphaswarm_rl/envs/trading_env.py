@@ -29,7 +29,8 @@ class TradingEnv(BaseRLEnv):
     `turnover`, `cost`, `carry`, `step_idx`, `timestamp`, `improper_stop`, `turbulence` where the market has it, and
     `reward_terms` by name, which sum to the reward; where an episode ended, `reason` says why and `_reason` for whom;
     where positions were closed by force, `closed` holds the units by reason: `asset_end`, `margin_call`, `bracket`. On
-    an episode's last step they are the ended episode's. After `log_trades` they hold `trades` too.
+    an episode's last step they are the ended episode's. After `log_trades` they hold `trades` too, and with
+    portfolio stages `rl_pipeline_history`: the weights (n, A) after the action and after each stage, by its alias.
 
     Args:
         request: How many are wanted.
@@ -195,4 +196,6 @@ class TradingEnv(BaseRLEnv):
             infos["closed"] = dict(self._decision.closed)
         if self._decision.log is not None:
             infos["trades"] = self._decision.log.arrays(view, self._log_names)
+            if self.decider.stages:
+                infos["rl_pipeline_history"] = self.decider.history(infos["trades"]["targets"])
         return infos

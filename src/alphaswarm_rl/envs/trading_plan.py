@@ -71,6 +71,7 @@ class TradingPlan:
     sizing: SizingRules | None = None
 
     def __post_init__(self) -> None:
+        check_order(self.stages)
         for part in self.parts():
             for column in part.needs:
                 if getattr(self.panel, column) is None:
@@ -90,7 +91,6 @@ class TradingPlan:
                 f"stages change weights, and the action {self.action.rl_alias!r} gives none",
                 "Leave the stages out, or use an action that gives weights, such as softmax_weights.",
             )
-        check_order(self.stages)
         if self.turbulence_threshold is not None and "turbulence" not in self.panel.market_feature_names:
             raise DataError(
                 "market feature 'turbulence'",

@@ -151,6 +151,8 @@ class TorchTradingEnv(TorchVectorEnv):
         infos["reward_terms"] = {named.name: term for named, term in zip(self.plan.terms, terms, strict=False)}
         if self._log_names:
             infos["trades"] = dict(zip(self._log_names, terms[len(self.plan.terms) :], strict=True))
+            if self.plan.stages:
+                infos["rl_pipeline_history"] = self._parts.decider.history(infos["trades"]["targets"])
         infos["_reason"] = infos["_final_obs"] = ended
         return infos
 

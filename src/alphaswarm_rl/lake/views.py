@@ -41,6 +41,21 @@ _OF_THE_ROW: dict[Kind, tuple[str, str]] = {
     "action_logs": ("action", "{}[asset_idx + 1] AS symbol"),
     "positions": ("stages", "{} AS stages"),
 }
+#: What is seen of a table a second way: what a view is called, its columns beside the key, and of which rows.
+_PIPELINE = (
+    "rl_pipeline_history",
+    "asset_idx, symbol, unnest(range(len(targets))) AS stage_idx, unnest(stages) AS stage, unnest(targets) AS target",
+    "targets IS NOT NULL",
+)
+_BREACHES = (
+    "rl_limit_breaches",
+    "unnest(from_json(info->'limit_breaches', "
+    """'[{"kind": "VARCHAR", "message": "VARCHAR", "value": "DOUBLE", "limit": "DOUBLE", "severity": "VARCHAR"}]'), """
+    "recursive := true)",
+    "info->'limit_breaches' IS NOT NULL",
+)
+_SECOND: dict[Kind, tuple[str, str, str]] = {"positions": _PIPELINE, "trajectories": _BREACHES}
+_STEP = "run_id, spec_hash, phase, env_idx, episode, step, ts"
 #: What a run's row says, by the run's id and what it is about.
 RowNames: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 _TYPES = {
@@ -85,6 +100,7 @@ def create_views(lake: Lake, connection: DuckDBPyConnection, read_only: ReadOnly
     connection.execute("SET TimeZone = 'UTC'")
     for kind in KINDS:
         _create_views(connection, kind, _planned(lake, kind, read_only=read_only), runs_of, names)
+        _create_second(connection, kind, f"rl_{kind}")
     return names
 
 
@@ -134,7 +150,16 @@ def create_run_views(
         files = _planned(lake, kind, run_id, read_only=read_only)
         connection.execute(_create(connection, kind, quoted(name), files, {run_id: recording}))
         connection.execute(f"COMMENT ON VIEW {quoted(name)} IS {text(run_id)}")
+        _create_second(connection, kind, name, name.removeprefix(f"rl_{kind}"))
     return names
+
+
+def _create_second(connection: DuckDBPyConnection, kind: Kind, view: str, suffix: str = "") -> None:
+    """Makes what is seen of a view a second way: the targets stage by stage, the limits that were reached."""
+    if kind in _SECOND:
+        name, columns, rows = _SECOND[kind]
+        query = f"SELECT {_STEP}, {columns} FROM {quoted(view)} WHERE {rows}"  # noqa: S608
+        connection.execute(f"CREATE OR REPLACE VIEW {quoted(name + suffix)} AS {query}")
 
 
 def run_view(kind: Kind, run_id: str) -> str:

@@ -111,6 +111,14 @@ class Decider:
                 trace.append(copied(out))
         return out
 
+    def history(self, targets: BackendArray) -> dict[str, BackendArray]:
+        """Targets (n, stages, ...) by the names of the stages; a name that is there again is numbered."""
+        names, found = self.stage_names, {}
+        for index, name in enumerate(names):
+            before = names[:index].count(name)
+            found[f"{name}_{before + 1}" if before else name] = targets[:, index]
+        return found
+
     def exits(self, view: View) -> BackendArray:
         """For brackets: prices (n,) at which positions are closed inside the bar; NaN where they stay."""
         return self._component.exits(view, self.action.state)

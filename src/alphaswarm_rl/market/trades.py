@@ -12,6 +12,7 @@ The parts of a fill's cost are the formulas of `costs.fee`; their sum is held to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.contracts import Trade
-from alphaswarm_rl.core.risk_limits import LimitBreach, breaks
+from alphaswarm_rl.core.risk_limits import LimitBreach, breaches_of
 from alphaswarm_rl.core.types import Array, NamedArrays
 from alphaswarm_rl.market.costs import CostModel, CostRates
 from alphaswarm_rl.market.decider import GATE, Decider
@@ -124,17 +125,9 @@ class TradeTables:
         rates = costs.rates(market.panel.periods_per_year)
         return cls(names_of(decider, market), here, rates, decider.trade, decider.limits)
 
-    def breaches(self, log: NamedArrays) -> list[tuple[LimitBreach, ...]]:
-        """The limits that were reached in each of the logged rows."""
-        if not self.limits:
-            return [()] * len(log["bar"])
-        found: list[tuple[LimitBreach, ...]] = []
-        for row in log["measured"]:
-            each = zip(self.limits, row.tolist(), strict=True)
-            found.append(
-                tuple(LimitBreach.of(kind, value, limit) for (kind, limit), value in each if breaks(kind, value, limit))
-            )
-        return found
+    def breaches(self, log: Mapping[str, Array]) -> list[tuple[LimitBreach, ...]]:
+        """The limits that were reached in each of the logged rows; empty where there are no limits."""
+        return breaches_of(self.limits, log["measured"]) if self.limits else []
 
     def positions(self, log: NamedArrays, cash: Array, carry: Array) -> Positions:
         """The positions of logged rows.

@@ -82,24 +82,20 @@ def within_concentration(xp: ArrayFunctions, weights: BackendArray, most: float)
     The size is the largest that does it; fewer than 1 / `most` assets leave none, and then nothing is held.
     """
     sizes = xp.abs(weights)
-    largest_first = -xp.sort(-sizes, axis=-1)
-    rest = xp.sum(sizes, axis=-1)
+    ascending = xp.sort(sizes, axis=-1)
+    sums = xp.cumsum(ascending, axis=-1)
     count = sizes.shape[1]
     number = floor(1.0 / most + 1e-9)
     whole = abs(number * most - 1.0) < 1e-9
     # So many equal weights, and no other, fill the whole sum exactly.
-    size = largest_first[:, number - 1] if whole and number <= count else xp.zeros_like(rest)
-    tries = []
-    for cut in range(min(number, count)):
+    size = ascending[:, count - number] if whole and number <= count else xp.zeros_like(sums[:, 0])
+    for cut in reversed(range(min(number if whole else number + 1, count))):
         # With the `cut` largest at one size, that size is this part of what the others sum to.
-        tries.append((most * rest / (1.0 - cut * most), largest_first[:, cut]))
-        rest = rest - largest_first[:, cut]
-    if not whole and number < count:
-        tries.append((most * rest / (1.0 - number * most), largest_first[:, number]))
-    for cap, next_largest in reversed(tries):
-        size = xp.where(next_largest <= cap * (1.0 + TOLERANCE), cap, size)
-    size = xp.clip(size, 0.0, xp.inf)[:, None]
-    kept = largest_first[:, :1] <= size * (1.0 + TOLERANCE)
+        others = count - 1 - cut
+        cap = most * sums[:, others] / (1.0 - cut * most)
+        size = xp.where(ascending[:, others] <= cap * (1.0 + TOLERANCE), cap, size)
+    size = size[:, None]
+    kept = ascending[:, -1:] <= size * (1.0 + TOLERANCE)
     return xp.where(kept, weights, xp.clip(weights, -size, size))
 
 

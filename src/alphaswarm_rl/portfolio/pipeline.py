@@ -11,7 +11,7 @@ from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.errors import ComponentError, EnvError
 from alphaswarm_rl.core.kinds import PortfolioStage
 from alphaswarm_rl.core.refs import build_from_config
-from alphaswarm_rl.core.risk_limits import TOLERANCE, LimitBreach, breaks
+from alphaswarm_rl.core.risk_limits import TOLERANCE, LimitBreach, breaches_of
 from alphaswarm_rl.core.types import Array, JsonMapping
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market.fills import fill_policy
@@ -87,14 +87,13 @@ class WeightCentricPipeline:
         """
         view = self.account() if view is None else view
         out = self._checked(weights, view)
-        history, breaches = [(RAW, out.copy())], [()] * self._n
+        history = [(RAW, out.copy())]
+        breaches: list[tuple[LimitBreach, ...]] = [()] * self._n
         for part in self._parts:
             limits = part.stage.limits()
             if limits is not None:
-                found = part.measured(view, out).tolist()
-                breaches = [
-                    (*before, *_breaches(limits.set_limits(), row)) for before, row in zip(breaches, found, strict=True)
-                ]
+                found = breaches_of(limits.set_limits().items(), part.measured(view, out))
+                breaches = [before + more for before, more in zip(breaches, found, strict=True)]
             before = out.copy()
             part.step(view, out)
             _check_stage(part.stage, before, out)
@@ -123,11 +122,6 @@ class WeightCentricPipeline:
                 "Give a later bar, or bars before it.",
             )
         return given
-
-
-def _breaches(limits: dict[str, float], found: Sequence[float]) -> list[LimitBreach]:
-    each = zip(limits.items(), found, strict=True)
-    return [LimitBreach.of(kind, value, limit) for (kind, limit), value in each if breaks(kind, value, limit)]
 
 
 def _check_stage(stage: PortfolioStage, before: Array, after: Array) -> None:

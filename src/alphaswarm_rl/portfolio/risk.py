@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from alphaswarm_rl.core.component import ComponentConfig
 from alphaswarm_rl.core.kinds import PortfolioStage
-from alphaswarm_rl.core.risk_limits import LimitNames, RiskLimits, tightest
+from alphaswarm_rl.core.risk_limits import TOLERANCE, LimitNames, RiskLimits, tightest
 from alphaswarm_rl.core.types import BackendArray, NamedArrays
 from alphaswarm_rl.core.view import ArrayFunctions, Panel, View
 from alphaswarm_rl.portfolio import limits as rules
@@ -95,7 +95,7 @@ class RiskStage(PortfolioStage):
 
     def _stop_for_the_day(self, view: View, state: NamedArrays) -> BackendArray:
         loss, opened, new = self._daily_loss(view, state)
-        stopped = (loss >= self._limits.max_daily_loss) | (state["stopped"] & ~new)
+        stopped = (loss >= self._limits.max_daily_loss - TOLERANCE) | (state["stopped"] & ~new)
         state["day"][...], state["opened"][...] = state["date"][view.bar], opened
         state["stopped"][...] = stopped
         return stopped
@@ -111,7 +111,7 @@ class RiskStage(PortfolioStage):
         xp, limits = view.xp, self._limits
         drawdown, high = self._drawdown(view, state)
         waiting = state["wait"] > 0
-        stopped = waiting | (drawdown >= limits.max_drawdown)
+        stopped = waiting | (drawdown >= limits.max_drawdown - TOLERANCE)
         cooldown = _ALWAYS if limits.cooldown_bars is None else limits.cooldown_bars
         # This decision is the first of them.
         left = xp.where(waiting, state["wait"], xp.where(stopped, cooldown, 1)) - 1

@@ -82,7 +82,7 @@ def tables_of(
     actions = rows.select(np.ascontiguousarray(block.actions.flat(), np.float64))
     traded = None if trades is None else _traded(rows, trades.tables)
     tables: dict[Kind, Columns | None] = {
-        "trajectories": _trajectories(rows, common, actions, infos, observations=observations),
+        "trajectories": _trajectories(rows, common, actions, _infos(infos, traded), observations=observations),
         "action_logs": _action_logs(common, actions),
         "equity_curves": _equity_curves(rows, common, infos, traded),
         "reward_decomposition": _reward_terms(rows, common, infos),
@@ -128,7 +128,7 @@ class _KeptRows:
 
 
 def _trajectories(
-    rows: _KeptRows, common: Columns, actions: Array, infos: Sequence[JsonMapping], *, observations: bool
+    rows: _KeptRows, common: Columns, actions: Array, infos: pa.Array | None, *, observations: bool
 ) -> Columns:
     block = rows.block
     terminated, truncated = rows.select(block.terminated.batched()), rows.select(block.truncated.batched())
@@ -141,9 +141,14 @@ def _trajectories(
         "log_prob": _numbers(rows.column(block.log_probs)),
         "terminated": terminated,
         "truncated": truncated,
-        "info": _info_texts(infos),
+        "info": infos,
         **(_observations(rows, terminated | truncated) if observations else {}),
     }
+
+
+def _infos(infos: Sequence[JsonMapping], traded: TradedRows | None) -> pa.Array | None:
+    """The column `info`: of environments that trade the limits that their portfolio stages reached."""
+    return _info_texts(infos if traded is None else traded.infos())
 
 
 def _action_logs(common: Columns, actions: Array) -> Columns | None:

@@ -6,13 +6,13 @@ Arrays are (R,) over kept rows, (R, A) over rows and assets. Of a step's positio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from alphaswarm_rl.core.contracts import CASH
-from alphaswarm_rl.core.types import Array
+from alphaswarm_rl.core.types import Array, JsonObject
 from alphaswarm_rl.lake.tables import CASH_IDX
 from alphaswarm_rl.market.trades import REASONS, Fills, Positions, TradeTables
 
@@ -45,6 +45,11 @@ class TradedRows:
         equity = np.where(broke, 1.0, self.value)
         gross, net = np.abs(worth).sum(axis=1) / equity, worth.sum(axis=1) / equity
         return {"gross_exposure": pa.array(gross, mask=broke), "net_exposure": pa.array(net, mask=broke)}
+
+    def infos(self) -> list[JsonObject]:
+        """The limits of portfolio stages that were reached in each step; empty where there are no such stages."""
+        found = self.tables.breaches(self.log)
+        return [{"limit_breaches": [asdict(breach) for breach in breaches]} if breaches else {} for breaches in found]
 
     def positions(self) -> dict[str, Array | pa.Array]:
         """Columns of positions, one row for cash and one for each asset of every step."""
