@@ -70,7 +70,12 @@ def measured(symbols: int, new_bars: int) -> dict[str, float]:
             },
             "data_pipeline": {
                 "class": "frame",
-                "kwargs": {"name": "bars", "features": _FEATURES, "market_features": ["turbulence"], "scaler": "zscore"},
+                "kwargs": {
+                    "name": "bars",
+                    "features": _FEATURES,
+                    "market_features": ["turbulence"],
+                    "scaler": "zscore",
+                },
             },
             "observation": {
                 "class": "stacked",

@@ -46,14 +46,16 @@ def test_bars_one_at_a_time_are_the_whole_history_to_the_last_bit(seed, first, f
     pipeline = pipeline_of(feature_dtype=dtype)
     bars = built(pipeline, frame)
     fitted = pipeline.fit(bars.cut(0, 40))
-    history = CarriedHistory(
-        pipeline, fitted, bars.cut(0, first + 1), first=2, warmup=1, fill=fill_policy(fill)
-    )
+    history = CarriedHistory(pipeline, fitted, bars.cut(0, first + 1), first=2, warmup=1, fill=fill_policy(fill))
     for index in range(first + 1, bars.num_bars):
         market = history.add(row_of(bars, index))
     days = bars.timestamps[: index + 1]
-    whole = dataclasses.replace(built(pipeline, frame[frame["date"] <= days[-1]]), periods_per_year=bars.periods_per_year)
-    expected = market_of(pipeline.apply(whole.cut(2, whole.num_bars, warmup=1), fitted), fill_policy(fill), market.backend)
+    whole = dataclasses.replace(
+        built(pipeline, frame[frame["date"] <= days[-1]]), periods_per_year=bars.periods_per_year
+    )
+    expected = market_of(
+        pipeline.apply(whole.cut(2, whole.num_bars, warmup=1), fitted), fill_policy(fill), market.backend
+    )
     for name in TABLES:
         found, wanted = getattr(market, name), getattr(expected, name)
         assert (found is None) == (wanted is None), name
@@ -68,7 +70,9 @@ def test_what_was_handed_out_stays_as_it_is():
     frame = frame_of_bars(1, bars=60)
     pipeline = pipeline_of(scaler="none")
     bars = built(pipeline, frame)
-    history = CarriedHistory(pipeline, State(data=pipeline.fit(bars).data), bars.cut(0, 50), first=0, warmup=0, fill=fill_policy("next_open"))
+    history = CarriedHistory(
+        pipeline, State(data=pipeline.fit(bars).data), bars.cut(0, 50), first=0, warmup=0, fill=fill_policy("next_open")
+    )
     before = history.market
     kept = before.panel.fingerprint
     for index in range(50, 60):

@@ -144,7 +144,9 @@ def test_shares_and_positions_are_decided_as_in_the_environment(settings, action
         same(once, trades, raw)
         assert once.orders == decided.orders
         for order in decided.orders:
-            (ordered_units,) = (trades["ordered"][0][index] for index, name in enumerate(ASSETS) if name == order.symbol)
+            (ordered_units,) = (
+                trades["ordered"][0][index] for index, name in enumerate(ASSETS) if name == order.symbol
+            )
             assert np.sign(ordered_units) in (0.0, np.sign(order.signed_quantity))
             filled += ordered_units != 0
             assert (order.stop_loss is not None) == (action["class"] == "bracket" and order.signed_quantity > 0)
@@ -253,10 +255,10 @@ def test_what_remembers_the_market_alone_is_made_up_for_by_its_bars(settings):
 def test_a_policy_that_remembers_the_account_decides_bar_by_bar_alone(settings):
     frame = frame_of_bars(5, gaps=False)
     scene = scene_of(spec_of(frame, action=WEIGHTS[0], obs={"stack_frames": 3}), frame, settings)
-    for account, bars, decided, trades, raw in played(scene, steps=4):
+    for _, _, decided, trades, raw in played(scene, steps=4):
         same(decided, trades, raw)
     with pytest.raises(OrderError, match="portfolio_state"):
-        scene.server.decide(bars, account)
+        scene.server.decide(scene.sofar, scene.account())
 
 
 def test_a_stream_sees_every_bar_once_and_in_order(settings):
@@ -358,7 +360,9 @@ def test_a_shorter_history_is_marked_and_one_that_is_too_short_refused(scene):
     assert scene.server.decide(scene.bars.cut(20, START + 5), CASH).history == "short"
     with pytest.raises(DataError, match="start"):
         scene.server.decide(scene.bars.cut(0, START), CASH)
-    assert scene.server.decide(scene.bars.cut(0, START), CASH, start="2020-03-02").bar == scene.bars.timestamps[START - 1]
+    assert (
+        scene.server.decide(scene.bars.cut(0, START), CASH, start="2020-03-02").bar == scene.bars.timestamps[START - 1]
+    )
 
 
 def test_a_history_that_is_too_short_to_look_back_on_is_refused(settings):
@@ -412,10 +416,7 @@ def test_the_kill_switch_refuses_decisions(settings):
         stream.add(row_of(scene.bars, START + 5))
         with Ledger.open(settings) as ledger:
             ledger.declare_halt("*", "enough", "test")
-        with pytest.raises(RunError, match="enough"):
-            for _ in range(200):
-                server.refuse_if_halted()
-                time.sleep(0.02)
+        time.sleep(1.5)  # what the kill switch said counts for a second
         for decide in (
             lambda: server.decide(bars, CASH),
             lambda: stream.decide(CASH),
@@ -438,18 +439,25 @@ def test_equal_decisions_have_equal_order_ids(scene):
 # -- files of positions ---------------------------------------------------------------------------------------------
 
 
+ONE = {"A": 2.0}
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "expected"),
+    ("name", "text", "more"),
     [
-        ("a.csv", "symbol,quantity\nA,2\nCASH,100\n", Account(100.0, {"A": 2.0})),
-        ("a.csv", "Symbol,Quantity,Average_Cost\nA,2,9.5\nCASH,100,\n", Account(100.0, {"A": 2.0}, average_cost={"A": 9.5})),
-        ("a.json", '{"A": 2, "CASH": 100}', Account(100.0, {"A": 2.0})),
-        ("a.json", '{"cash": 100, "positions": {"A": 2}, "peak": 120, "bars_left": 4}', Account(100.0, {"A": 2.0}, peak=120.0, bars_left=4)),
+        ("a.csv", "symbol,quantity\nA,2\nCASH,100\n", {}),
+        ("a.csv", "Symbol,Quantity,Average_Cost\nA,2,9.5\nCASH,100,\n", {"average_cost": {"A": 9.5}}),
+        ("a.json", '{"A": 2, "CASH": 100}', {}),
+        (
+            "a.json",
+            '{"cash": 100, "positions": {"A": 2}, "peak": 120, "bars_left": 4}',
+            {"peak": 120.0, "bars_left": 4},
+        ),
     ],
-)  # fmt: skip
-def test_a_file_of_positions_is_an_account(tmp_path, name, text, expected):
+)
+def test_a_file_of_positions_is_an_account(tmp_path, name, text, more):
     (tmp_path / name).write_text(text)
-    assert read_account(tmp_path / name) == expected
+    assert read_account(tmp_path / name) == Account(100.0, ONE, **more)
 
 
 @pytest.mark.parametrize(

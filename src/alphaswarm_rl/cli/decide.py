@@ -69,12 +69,18 @@ def target_lines(found: Decided) -> list[str]:
     """The targets by symbol after every stage; cash where they are weights."""
     form = ".2%" if found.targets == "weights" else ".6g"
     rows = [
-        (asset.symbol, f"{asset.held:.2%}", *("-" if value is None else format(value, form) for value in asset.by_stage))
+        (
+            asset.symbol,
+            f"{asset.held:.2%}",
+            *("-" if value is None else format(value, form) for value in asset.by_stage),
+        )
         for asset in found.assets
     ]
     if found.cash_target is not None:
         blank = ("",) * (len(found.stages) - 1)
-        rows.append(("CASH", f"{1.0 - sum(asset.held for asset in found.assets):.2%}", *blank, f"{found.cash_target:.2%}"))
+        rows.append(
+            ("CASH", f"{1.0 - sum(asset.held for asset in found.assets):.2%}", *blank, f"{found.cash_target:.2%}")
+        )
     return columns(("SYMBOL", "HELD", *(f"{stage.upper()}" for stage in found.stages)), rows)
 
 

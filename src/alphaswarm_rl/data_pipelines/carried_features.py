@@ -82,7 +82,9 @@ class CarriedIndicators:
                         "Leave it out, or use data with that column.",
                     )
         series = {
-            column: [(getattr(panel, column) * units)[panel.tradable[:, asset], asset] for asset in range(panel.num_assets)]
+            column: [
+                (getattr(panel, column) * units)[panel.tradable[:, asset], asset] for asset in range(panel.num_assets)
+            ]
             for column in needs
         }
         self._length = max((_rows(named) for named in self._named), default=1)
@@ -158,7 +160,9 @@ class CarriedIndicators:
 
     def _by_means(self, named: IndicatorName, before: dict[str, Array], where: Array) -> Array:
         means = self._means[named.kind, named.window]
-        moves = _moves(named.kind, [before[name] for name in named.needs], [self._last[name][-1] for name in named.needs])
+        moves = _moves(
+            named.kind, [before[name] for name in named.needs], [self._last[name][-1] for name in named.needs]
+        )
         first, *rest = [mean.add(values, where) for mean, values in zip(means, moves, strict=True)]
         if named.kind == "macd":
             return np.asarray(first - rest[0])
@@ -192,7 +196,9 @@ def _means(named: IndicatorName, series: dict[str, list[Array]]) -> list[Carried
         before = [np.concatenate([values[:1] * np.nan, values[:-1]]) for values in columns]
         by_asset.append(_moves(named.kind, before, list(columns)))
     alphas = _MACD_ALPHAS if named.kind == "macd" else (1 / named.window,) * len(by_asset[0])
-    return [CarriedMean.of(alpha, list(moves)) for alpha, moves in zip(alphas, zip(*by_asset, strict=True), strict=True)]
+    return [
+        CarriedMean.of(alpha, list(moves)) for alpha, moves in zip(alphas, zip(*by_asset, strict=True), strict=True)
+    ]
 
 
 def _moves(kind: str, before: list[Array], now: list[Array]) -> tuple[Array, ...]:

@@ -12,7 +12,6 @@ import numpy as np
 from alphaswarm_rl.arrays.moments import moment
 from alphaswarm_rl.core.contracts import State
 from alphaswarm_rl.core.errors import DataError
-from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.data_pipelines.carried_features import CarriedIndicators
 from alphaswarm_rl.data_pipelines.feature_names import turbulence_window
 from alphaswarm_rl.data_pipelines.features import turbulence
@@ -42,7 +41,9 @@ class CarriedHistory:
         config = pipeline.config
         computed = tuple(config.features)
         self._taken = bars.feature_names[: len(bars.feature_names) - len(computed)]
-        if (*self._taken, *computed) != bars.feature_names or tuple(config.market_features) != bars.market_feature_names:
+        if (*self._taken, *computed) != bars.feature_names or tuple(
+            config.market_features
+        ) != bars.market_feature_names:
             raise DataError(
                 f"bars with the features {', '.join((*bars.feature_names, *bars.market_feature_names)) or 'none'}",
                 f"the data pipeline computes {', '.join((*computed, *config.market_features)) or 'none'}",
@@ -83,13 +84,20 @@ class CarriedHistory:
         self._known[:, len(self._taken) :] = self._indicators.defined
         features = np.concatenate([taken, computed], axis=1).astype(before.dtype)
         columns = {name: bar.columns[name] for name in BAR_COLUMNS if name in bar.columns}
-        rows = {**columns, "tradable": bar.tradable, "features": features, "market_features": before.market_features[-1]}
+        rows = {
+            **columns,
+            "tradable": bar.tradable,
+            "features": features,
+            "market_features": before.market_features[-1],
+        }
         length = min(before.num_bars + 1, self._reach)
         panel = replace(
             before,
             timestamps=np.append(before.timestamps[keep:], moment(row.timestamp)),
             **{name: np.concatenate([getattr(before, name)[keep:], new[None]]) for name, new in rows.items()},
-            last_bar=np.where(bar.present, length - 1, np.maximum(before.last_bar - (before.num_bars + 1 - length), -1)),
+            last_bar=np.where(
+                bar.present, length - 1, np.maximum(before.last_bar - (before.num_bars + 1 - length), -1)
+            ),
             warmup=0,
         )
         values = [self._market_feature(name, row, panel) for name in panel.market_feature_names]
@@ -113,7 +121,7 @@ class CarriedHistory:
         ):
             missing, strange = [n for n in needed if n not in names], [n for n in names if n not in needed]
             if missing or strange:
-                why = f"the bar lacks it: the data pipeline takes it as it is" if missing else "the policy sees none"
+                why = "the bar lacks it: the data pipeline takes it as it is" if missing else "the policy sees none"
                 raise DataError(f"{what} {(missing or strange)[0]!r}", why, "Give it." if missing else "Leave it out.")
         for name, values in row.features.items():
             if np.shape(values) != (len(self._recent.assets),) or np.isinf(values).any():

@@ -97,7 +97,9 @@ class AccountView(View):
             raise AttributeError(name)
         reader = getattr(self, "reader", "the policy")
         if name in _GIVEN_AS:
-            raise OrderError(f"the account's {name}", f"{reader} reads it, and nobody said it", f"Give {_GIVEN_AS[name]}.")
+            raise OrderError(
+                f"the account's {name}", f"{reader} reads it, and nobody said it", f"Give {_GIVEN_AS[name]}."
+            )
         raise OrderError(
             f"the account's {name}",
             f"{reader} reads it, and one look at an account does not say it",
@@ -132,7 +134,9 @@ class AccountView(View):
         unknown = np.flatnonzero((view.positions[0] != 0) & ~(market.close[bar] > 0))
         if len(unknown):
             raise OrderError(
-                f"the position of {assets[unknown[0]]!r}", "it has no price at the bar of the decision", "Give its bars."
+                f"the position of {assets[unknown[0]]!r}",
+                "it has no price at the bar of the decision",
+                "Give its bars.",
             )
         view.value, carry, called = np.empty(1), np.empty(1), np.empty(1, np.bool_)
         # The kernel that marks the accounts of environments: another order of sums would differ in the last bit.

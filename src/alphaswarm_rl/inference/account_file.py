@@ -59,7 +59,9 @@ def _of_csv(file: Path, text: str) -> dict[str, object]:
     names = [name.strip().lower() for name in rows.fieldnames or ()]
     for column in _COLUMNS[:2]:
         if column not in names:
-            raise OrderError(f"column {column!r} of {str(file)!r}", "it is not there", f"Name it so: {', '.join(_COLUMNS)}.")
+            raise OrderError(
+                f"column {column!r} of {str(file)!r}", "it is not there", f"Name it so: {', '.join(_COLUMNS)}."
+            )
     for name in names:
         if name not in _COLUMNS:
             raise OrderError(f"column {name!r} of {str(file)!r}", "no such column is read", nearest(name, _COLUMNS))
@@ -120,12 +122,12 @@ def _numbers(values: object, what: str) -> dict[str, float]:
 
 def _number(value: object, what: str) -> float:
     """A finite number."""
-    try:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ValueError
-        number = float(value)
-    except ValueError as error:
-        raise OrderError(what, f"it is {value!r}, no number", "Give a number.") from error
+    number = math.nan
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except ValueError as error:
+            raise OrderError(what, f"it is {value!r}, no number", "Give a number.") from error
     if not math.isfinite(number):
-        raise OrderError(what, f"it is {value!r}", "Give a finite number.")
+        raise OrderError(what, f"it is {value!r}, no finite number", "Give one.")
     return number

@@ -57,7 +57,9 @@ def bars_of_file(policy: LoadedPolicy, file: Path, asof: str | None = None) -> M
     """
     file = file.expanduser()
     if not file.name.lower().endswith(_ENDINGS):
-        raise DataError(f"the file {str(file)!r}", "its name says no form that is read", f"Known: {', '.join(_ENDINGS)}.")
+        raise DataError(
+            f"the file {str(file)!r}", "its name says no form that is read", f"Known: {', '.join(_ENDINGS)}."
+        )
     existing_file(file.parent, file.name)
     pipeline = _pipeline(policy)
     panel = pipeline.panel_of_rows(_table(file, getattr(pipeline.config, "text_columns", frozenset())))

@@ -131,7 +131,11 @@ def orders_of(
         if units == 0:
             continue
         target = float(last if np.ndim(last) == 0 else last[asset])
-        enters = legs is not None and float(held[asset]) + units != 0 and np.sign(held[asset] + units) != np.sign(held[asset])
+        enters = (
+            legs is not None
+            and float(held[asset]) + units != 0
+            and np.sign(held[asset] + units) != np.sign(held[asset])
+        )
         order = DomainOrder(
             client_id=client_order_id(run_id, panel.timestamps[view.bar[0]], symbol, target),
             symbol=symbol,

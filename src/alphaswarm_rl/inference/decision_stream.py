@@ -315,5 +315,4 @@ def _carried(policy: LoadedPolicy, bars: DecisionBars) -> CarriedHistory:
         )
     policy.refuse_other_assets(bars.whole)
     fill = fill_policy(policy.plan.traded_market().fill)
-    history = CarriedHistory(pipeline, policy.fitted, bars.whole, first=bars.first, warmup=bars.start, fill=fill)
-    return history
+    return CarriedHistory(pipeline, policy.fitted, bars.whole, first=bars.first, warmup=bars.start, fill=fill)

@@ -95,7 +95,7 @@ class DecidedOrder(Data, unless_null=("stop_loss", "take_profit")):
 
 
 class SkippedAsset(Data):
-    """An asset whose order is not made, or is less than its target asks for: the reason in a word, and in a sentence."""
+    """An asset whose order is not made, or is less than its target asks for: why, in a word and in a sentence."""
 
     symbol: str
     reason: str
