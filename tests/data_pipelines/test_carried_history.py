@@ -62,6 +62,7 @@ def test_bars_one_at_a_time_are_the_whole_history_to_the_last_bit(seed, first, f
         if found is not None:
             np.testing.assert_array_equal(found, wanted, err_msg=name)
     np.testing.assert_array_equal(market.panel.feature_from, expected.panel.feature_from)
+    np.testing.assert_array_equal(market.panel.market_feature_from, expected.panel.market_feature_from)
     np.testing.assert_array_equal(market.panel.known_at, expected.panel.known_at)
     np.testing.assert_array_equal(market.panel.close, expected.panel.close)
 

@@ -110,7 +110,7 @@ class CarriedIndicators:
     def defined(self) -> Array:
         """Which indicators of assets are defined by now, (A, K) bool."""
         values = [self._values[named.name] for named in self._named]
-        return ~np.isnan(np.array(values).reshape(len(values), len(self._bars)).T)
+        return np.asarray(~np.isnan(np.array(values).reshape(len(values), len(self._bars)).T))
 
     def add(self, columns: dict[str, Array], tradable: Array, close: Array) -> Array:
         """Takes a bar in: its indicators, (A, K) float64.

@@ -6,6 +6,7 @@ Each bar's features equal those that the pipeline computes of the whole history,
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,7 @@ class CarriedHistory:
         self._carrier = BarCarrier(bars)
         self._seen = GrowingMarket(pipeline.apply(bars.cut(first, bars.num_bars, warmup=warmup), fitted), fill)
         self._known = bars.feature_from < bars.num_bars
+        self._market_known = bars.market_feature_from < bars.num_bars
         lookbacks = [turbulence_window(name) for name in config.market_features]
         #: Bars that turbulence at the newest one is computed from.
         self._reach = max([FEWEST_BARS, *(lookback + 2 for lookback in lookbacks if lookback is not None)])
@@ -70,7 +72,7 @@ class CarriedHistory:
         bar = self._carrier.add(row, self._recent)
         self._recent = self._with(row, bar)
         seen = self._pipeline.apply(self._recent, self._fitted)
-        return self._seen.add(row, bar, seen.features[-1], seen.market_features[-1], self._known)
+        return self._seen.add(row, bar, seen.features[-1], seen.market_features[-1], self._known, self._market_known)
 
     def _with(self, row: BarRow, bar: NewBar) -> MarketPanel:
         """The recent bars with the new one, its features among them."""
@@ -91,16 +93,20 @@ class CarriedHistory:
             "market_features": before.market_features[-1],
         }
         length = min(before.num_bars + 1, self._reach)
+        behind: dict[str, Any] = {
+            name: np.concatenate([getattr(before, name)[keep:], new[None]]) for name, new in rows.items()
+        }
         panel = replace(
             before,
             timestamps=np.append(before.timestamps[keep:], moment(row.timestamp)),
-            **{name: np.concatenate([getattr(before, name)[keep:], new[None]]) for name, new in rows.items()},
+            **behind,
             last_bar=np.where(
                 bar.present, length - 1, np.maximum(before.last_bar - (before.num_bars + 1 - length), -1)
             ),
             warmup=0,
         )
-        values = [self._market_feature(name, row, panel) for name in panel.market_feature_names]
+        values = np.array([self._market_feature(name, row, panel) for name in panel.market_feature_names])
+        self._market_known |= ~np.isnan(values)
         last = np.where(np.isnan(values), before.market_features[-1], values).astype(before.dtype)
         return replace(panel, market_features=np.concatenate([panel.market_features[:-1], last[None]]))
 

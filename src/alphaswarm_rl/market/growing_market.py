@@ -98,7 +98,9 @@ class GrowingMarket:
         values = None if panel.adjusted else getattr(panel, name)
         return values is not None and bool((values != (1.0 if name == "splits" else 0.0)).any())
 
-    def add(self, row: BarRow, bar: NewBar, features: Array, market_features: Array, defined: Array) -> Market:
+    def add(
+        self, row: BarRow, bar: NewBar, features: Array, market_features: Array, defined: Array, market_defined: Array
+    ) -> Market:
         """The market with one more bar.
 
         Args:
@@ -107,6 +109,7 @@ class GrowingMarket:
             features: Its features as the agent sees them, (A, K).
             market_features: Those of the market, (M,).
             defined: Which features of assets are defined by now, (A, K) bool.
+            market_defined: Which of the market's are, (M,) bool.
         """
         before = self.market.panel
         new: dict[str, Any] = {
@@ -118,11 +121,14 @@ class GrowingMarket:
         }
         length = before.num_bars
         undefined = (before.feature_from == length) & ~defined
+        unknown = (before.market_feature_from == length) & ~market_defined
+        columns: dict[str, Any] = {name: rows.add(np.asarray(new[name])[None]) for name, rows in self._columns.items()}
         panel = replace(
             before,
-            **{name: array.add(np.asarray(new[name])[None]) for name, array in self._columns.items()},
+            **columns,
             last_bar=np.where(bar.present, length, before.last_bar),
             feature_from=np.where(undefined, length + 1, before.feature_from),
+            market_feature_from=np.where(unknown, length + 1, before.market_feature_from),
         )
         for name in self._pays:
             self._pays[name] = self._pays[name] or self._acts(panel.cut(length - 1, length + 1), name)
