@@ -13,7 +13,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, DataError, EnvError, OrderError, RunError
-from alphaswarm_rl.core.kinds import ObservationBuilder
+from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage
 from alphaswarm_rl.inference.account import Account
 from alphaswarm_rl.inference.account_file import read_account
 from alphaswarm_rl.inference.decision_data import bars_of_file, bars_of_run
@@ -57,6 +57,13 @@ OTHERS = [
     {"class": "masked_discrete", "kwargs": {"asset": "A"}},
 ]
 CASH = Account(cash=100_000.0)
+OBSERVATIONS = [
+    [{"class": "portfolio_state"}, {"class": "technical_indicators"}],
+    [{"class": "portfolio_state", "kwargs": {"pieces": ["cash", "prices", "value", "drawdown", "time_left"]}}],
+    [{"class": "lookback_stack", "kwargs": {"lookback": 3, "price_returns": True}}, {"class": "turbulence"}],
+    [{"class": "covariance", "kwargs": {"lookback": 6}}, {"class": "microstructure", "kwargs": {"lookback": 4}}],
+    [{"class": "multi_timeframe", "kwargs": {"timeframes": ["1w"], "bars": 2, "warmup": 20}}],
+]
 OBS = [{}, {"normalize": "fixed", "stack_frames": 2}]
 
 
@@ -114,14 +121,16 @@ def same(decision, trades, raw):
     rules=st.sampled_from(RULES),
     fill=st.sampled_from(["next_open", "next_close", "same_close"]),
     obs=st.sampled_from(OBS),
+    observed=st.sampled_from(OBSERVATIONS),
 )
 @effort(max_examples=15)
 def test_a_decision_is_what_the_environment_did_at_that_bar(
-    tmp_path_factory, seed, action, stages, costs, rules, fill, obs
+    tmp_path_factory, seed, action, stages, costs, rules, fill, obs, observed
 ):
     frame = frame_of_bars(seed)
     env = {"portfolio": stages, "costs": costs, "fill": fill, **rules}
-    spec = spec_of(frame, env_kwargs=env, action=action, obs=obs)
+    observation = {"class": "stacked", "kwargs": {"parts": observed}}
+    spec = spec_of(frame, env_kwargs=env, action=action, obs=obs, observation=observation)
     scene = scene_of(spec, frame, Settings(home=tmp_path_factory.mktemp("home")))
     for step, (account, bars, decided, trades, raw) in enumerate(played(scene)):
         same(decided, trades, raw)
@@ -223,6 +232,28 @@ def test_a_limit_that_remembers_the_account_is_refused_by_name_unless_it_saw_eve
     scene.server.decide(scene.bars.cut(0, START + 1), CASH)  # the first bar of the window: there is no past
     with pytest.raises(OrderError, match=r"value.*'drawdown'.*DecisionStream"):
         scene.server.decide(scene.bars.cut(0, START + 3), CASH)
+
+
+class HalvesGrowth(PortfolioStage):
+    """Remembers the weights that it was given, and gives no more than half of what is new."""
+
+    rl_alias = "decide_test_halves_growth"
+    role = "risk"
+    asset_state = ("given",)
+
+    def step(self, view, state, out):
+        out[...] = np.where(out > state["given"], state["given"] + (out - state["given"]) / 2, out)
+        state["given"][...] = out
+
+
+def test_a_stage_that_remembers_weights_is_refused_by_name_unless_it_saw_every_bar(settings):
+    frame = frame_of_bars(5, gaps=False)
+    env = {"portfolio": [{"class": "decide_test_halves_growth"}]}
+    scene = scene_of(spec_of(frame, action=WEIGHTS[0], env_kwargs=env), frame, settings)
+    for _, _, decided, trades, raw in played(scene, steps=4):
+        same(decided, trades, raw)
+    with pytest.raises(EnvError, match=r"halves_growth.*remembers the weights"):
+        scene.server.decide(scene.sofar, CASH)
 
 
 class CountsBars(ObservationBuilder):

@@ -17,7 +17,7 @@ import numpy as np
 from alphaswarm_rl.arrays.moments import shown
 from alphaswarm_rl.core.errors import DataError, EnvError, OrderError
 from alphaswarm_rl.core.orders import DomainOrder, Skipped, TargetWeights
-from alphaswarm_rl.core.types import Array, JsonObject
+from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.data_pipelines.carried_history import CarriedHistory
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
 from alphaswarm_rl.inference.account import Account, AccountView
@@ -82,18 +82,6 @@ class TradingDecision:
                 f"targets in {self.targets}", "they are no weights", "Use the orders, or a policy that gives weights."
             )
         return TargetWeights(self.assets, self.target, self.bar, leverage)
-
-    def as_dict(self) -> JsonObject:
-        """The decision as JSON; numbers that are none are null."""
-        rows = {
-            stage: {symbol: _number(value) for symbol, value in zip(self.assets, row.tolist(), strict=True)}
-            for stage, row in zip(self.stages, self.by_stage, strict=True)
-        }
-        return {"bar": shown(self.bar), "targets": self.targets, "by_stage": rows}
-
-
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 class DecisionStream:
