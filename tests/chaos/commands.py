@@ -161,6 +161,7 @@ SCENES = {
     "models protect": Scene(("models", "protect", "{model}", *WHY)),
     "models prune": Scene(("models", "prune", "--keep-top-n", 1)),
     "halt": Scene(("halt", *WHY)),
+    "halt of a bot": Scene(("halt", "--scope", "bot:grid", *WHY)),
     "halt release": Scene(("halt", "--release", *WHY), before=(_TRAIN, ("halt", *WHY)), recover=repeat_if_needed),
     "runs rm": Scene(("runs", "rm", "{run}", "--yes", "--force"), recover=remove),
     "runs gc": Scene(("runs", "gc", "--yes")),

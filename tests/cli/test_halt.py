@@ -89,7 +89,8 @@ def test_scopes(rl, home, trained):
     assert (home / "ledger.db.bot-grid.halt").exists()
     refused = rl("infer", "--bot", "grid", stdin="")
     assert refused.code == 2
-    assert "engaged: hot. Release it first: rl halt --scope bot:grid --release" in refused.err
+    assert "it is engaged: hot" in refused.err
+    assert "rl halt --scope bot:grid --release" in refused.err
     assert rl("infer", "--bot", "other", stdin="").code == 0
     assert rl("infer", stdin="").code == 0
     assert rl("halt", "--scope", "bot:grid", "--release", "--reason", "over").code == 0

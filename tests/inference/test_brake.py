@@ -149,6 +149,17 @@ def test_a_halt_of_another_run_does_not(quick, run, train):
         server.answer(SEEN)
 
 
+def test_a_halt_of_a_bot_refuses_the_answers_in_its_name_alone(quick, run):
+    named = quick.model_copy(update={"infer": quick.infer.model_copy(update={"bot": "grid"})})
+    with PolicyServer.of_run(named) as of_bot, PolicyServer.of_run(quick) as of_none:
+        of_bot.answer(SEEN)
+        engage(quick, "bot:grid")
+        assert "engaged: enough" in refusal_of(of_bot)
+        of_none.answer(SEEN)
+    with pytest.raises(RunError, match="rl halt --scope bot:grid --release"):
+        PolicyServer.of_run(named)
+
+
 def test_a_checkpoint_that_was_loaded_is_braked_too(quick, run):
     with PolicyServer.of(load_checkpoint(Path(run.checkpoint)), quick) as server:
         server.answer(SEEN)

@@ -144,6 +144,8 @@ def test_trials_under_other_costs_could_not_be_compared():
     for path, low, high in (("costs.half_spread_bps", 1.0, 2.0), ("initial_cash", 1000.0, 2000.0)):
         space = {f"env.kwargs.{path}": {"type": "float", "low": low, "high": high}}
         refused("how trials are judged", space=space, spec=TRADING, metric="validation.sharpe")
+    sizings = {"env.kwargs.sizing": {"type": "categorical", "choices": ["at_fill", "at_decision"]}}
+    refused("how trials are judged", space=sizings, spec=TRADING, metric="validation.sharpe")
 
 
 def test_a_base_that_cannot_be_trained_is_refused():

@@ -59,7 +59,7 @@ class TargetWeights:
                 f"the account carries at most {leverage:.6g}",
                 "Scale them down, or give the account margin.",
             )
-        stamp = np.datetime64(self.timestamp, "ns")
+        stamp = in_nanoseconds(self.timestamp)
         if np.isnat(stamp):
             raise OrderError("the timestamp of target weights", "it is no time", "Give the bar's time.")
         weights.flags.writeable = False
@@ -183,6 +183,12 @@ class OrderResult:
     detail: str = ""
 
 
+def in_nanoseconds(moment: np.datetime64) -> np.datetime64:
+    """The moment as panels have theirs, datetime64[ns]."""
+    found: np.datetime64 = np.datetime64(moment).astype("datetime64[ns]")
+    return found
+
+
 def client_order_id(run_id: str, bar: np.datetime64, symbol: str, target: float) -> str:
     """The name of an order: a hash of run, bar, symbol and target.
 
@@ -192,7 +198,7 @@ def client_order_id(run_id: str, bar: np.datetime64, symbol: str, target: float)
         symbol: What is traded.
         target: What it is to have: a weight, or units where the action gives units.
     """
-    parts = (run_id, str(np.datetime64(bar, "ns")), symbol, (target + 0.0).hex())
+    parts = (run_id, str(in_nanoseconds(bar)), symbol, (target + 0.0).hex())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_ID_LENGTH]
 
 

@@ -76,7 +76,7 @@ class EquityGuard:
         """
         if not np.isfinite(equity):
             raise OrderError(f"the equity at {at}", f"it is {equity}", "Mend what values the account.")
-        day = np.datetime64(at, "D")
+        day = np.datetime64(at).astype("datetime64[D]")
         before = self.marks
         if before is None:
             before = EquityMarks(equity, day, equity, equity)

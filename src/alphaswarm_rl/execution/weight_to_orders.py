@@ -22,6 +22,7 @@ from alphaswarm_rl.core.orders import (
     TargetWeights,
     TimeInForce,
     client_order_id,
+    in_nanoseconds,
 )
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.market.costs import CostModel
@@ -171,9 +172,9 @@ class WeightToOrders:
         """The age in seconds of prices that are too old, of assets that trade: others have no newer one."""
         if self.max_price_age is None:
             return {}
-        now = target.timestamp if account.now is None else np.datetime64(account.now, "ns")
+        now = target.timestamp if account.now is None else in_nanoseconds(account.now)
         ages = {
-            symbol: float((now - np.datetime64(price.at, "ns")) / _SECOND)
+            symbol: float((now - in_nanoseconds(price.at)) / _SECOND)
             for symbol in target.assets
             if (account.tradable is None or symbol in account.tradable)
             and (price := account.prices.get(symbol)) is not None

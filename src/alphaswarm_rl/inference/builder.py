@@ -251,6 +251,8 @@ class Builder:
                 "fill": plan.fill.name,
                 "initial_cash": plan.initial_cash,
                 "margin": asdict(plan.margin),
+                # Weights at the fill are what judgements from before were made with.
+                **({} if plan.sizing is None else {"sizing": asdict(plan.sizing)}),
             }
         # An environment with bars of its own has its costs among its parameters.
         return {self.env.rl_alias: plain_fields(self.env.config)} if has_data else {}

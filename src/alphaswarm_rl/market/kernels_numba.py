@@ -30,19 +30,9 @@ import math
 import numpy as np
 
 from alphaswarm_rl.arrays.jit import AHEAD, njit, prefetch_row
+from alphaswarm_rl.market import sizing_rules
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
-from alphaswarm_rl.market.sizing_rules import (
-    BELOW_LOT,
-    BELOW_MIN_NOTIONAL,
-    BELOW_THRESHOLD,
-    BUYING_POWER,
-    COSTS,
-    LARGEST_ORDER,
-    NO_EQUITY,
-    NOT_TRADABLE,
-    NOTHING,
-)
 
 _ALL_BUT_SPARE_CASH = 1.0 - SPARE_CASH
 _ALL_BUT_SPARE_EQUITY = 1.0 - SPARE_EQUITY
@@ -319,13 +309,13 @@ def size_orders(
         for j in range(assets):
             weight = weights[i, j] if short else max(weights[i, j], 0.0)
             wanted[j] = 0.0
-            reasons[i, j] = NOTHING
+            reasons[i, j] = sizing_rules.NOTHING
             if weight == 0.0 and held[j] == 0.0:
                 continue
             if not equity > 0.0:
-                reasons[i, j] = NO_EQUITY
+                reasons[i, j] = sizing_rules.NO_EQUITY
             elif not moves[j]:
-                reasons[i, j] = NOT_TRADABLE
+                reasons[i, j] = sizing_rules.NOT_TRADABLE
             else:
                 wanted[j], reasons[i, j] = _wanted(weight, held[j], equity, price[j], threshold, lot, least, most)
         _fill_units(cash[i], held, wanted, price, moves, units, rates, initial, short, lot, sizes, places, orders[i])
@@ -333,10 +323,10 @@ def size_orders(
             order = orders[i, j]
             if order != wanted[j]:
                 unmade = wanted[j] < 0.0 and held[j] > 0.0 and not short and initial >= 1.0
-                reasons[i, j] = COSTS if unmade else BUYING_POWER
+                reasons[i, j] = sizing_rules.COSTS if unmade else sizing_rules.BUYING_POWER
             if order != 0.0 and abs(order) * price[j] < least:
                 orders[i, j] = 0.0
-                reasons[i, j] = BUYING_POWER
+                reasons[i, j] = sizing_rules.BUYING_POWER
 
 
 @njit(cache=True)
@@ -364,20 +354,20 @@ def _wanted(weight, held, equity, price, threshold, lot, least, most):
     exits = weight == 0.0
     order = -held if exits else weight * equity / price - held
     if abs(order) * price <= DUST * equity:
-        return 0.0, NOTHING
+        return 0.0, sizing_rules.NOTHING
     if not exits and abs(order) * price < threshold * equity:
-        return 0.0, BELOW_THRESHOLD
-    reason = NOTHING
+        return 0.0, sizing_rules.BELOW_THRESHOLD
+    reason = sizing_rules.NOTHING
     if abs(order) * price > most:
         order = math.copysign(most / price, order)
-        reason = LARGEST_ORDER
+        reason = sizing_rules.LARGEST_ORDER
         exits = False
     if lot > 0.0 and not exits:
         order = np.trunc(order / lot) * lot
         if order == 0.0:
-            return 0.0, BELOW_LOT
+            return 0.0, sizing_rules.BELOW_LOT
     if abs(order) * price < least:
-        return 0.0, BELOW_MIN_NOTIONAL
+        return 0.0, sizing_rules.BELOW_MIN_NOTIONAL
     return order, reason
 
 

@@ -15,21 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from alphaswarm_rl.market import sizing_rules
 from alphaswarm_rl.market.costs import NEWTON_STEPS, SPARE_CASH, CostRates
 from alphaswarm_rl.market.margin import Margin
 from alphaswarm_rl.market.rebalance import DUST, SPARE_EQUITY, TOLERANCE
-from alphaswarm_rl.market.sizing_rules import (
-    BELOW_LOT,
-    BELOW_MIN_NOTIONAL,
-    BELOW_THRESHOLD,
-    BUYING_POWER,
-    COSTS,
-    LARGEST_ORDER,
-    NO_EQUITY,
-    NOT_TRADABLE,
-    NOTHING,
-    SizingRules,
-)
+from alphaswarm_rl.market.sizing_rules import SizingRules
 
 #: Newton steps of target weights. Without impact the curve is made of straight lines, and few of them are crossed.
 _STEPS = 4
@@ -214,14 +204,14 @@ def size_orders(
     price = torch.where(quote.trades, quote.price, 1.0)
     wanted, reasons = _wanted(weight, positions, torch.where(alive, equity, 1.0), price, rules)
     unmet = (weight != 0) | (positions != 0)
-    for broken, reason in ((~quote.trades, NOT_TRADABLE), (~alive, NO_EQUITY)):
+    for broken, reason in ((~quote.trades, sizing_rules.NOT_TRADABLE), (~alive, sizing_rules.NO_EQUITY)):
         wanted = torch.where(broken, 0.0, wanted)
-        reasons = torch.where(broken, torch.where(unmet, reason, NOTHING), reasons)
+        reasons = torch.where(broken, torch.where(unmet, reason, sizing_rules.NOTHING), reasons)
     orders = _fill_units(cash, positions, wanted, quote, rates, margin, rules.lot).traded
     unmade = (wanted < 0) & (positions > 0) & (not margin.lends)
-    reasons = torch.where(orders != wanted, torch.where(unmade, COSTS, BUYING_POWER), reasons)
+    reasons = torch.where(orders != wanted, torch.where(unmade, sizing_rules.COSTS, sizing_rules.BUYING_POWER), reasons)
     small = (orders != 0) & (orders.abs() * price < rules.min_notional)
-    orders, reasons = torch.where(small, 0.0, orders), torch.where(small, BUYING_POWER, reasons)
+    orders, reasons = torch.where(small, 0.0, orders), torch.where(small, sizing_rules.BUYING_POWER, reasons)
     return orders, reasons.to(torch.int8)
 
 
@@ -231,21 +221,21 @@ def _wanted(weight: Tensor, held: Tensor, equity: Tensor, price: Tensor, rules: 
     order = torch.where(exits, -held, weight * equity / price - held)
     small = ~exits & (order.abs() * price < rules.rebalance_threshold * equity)
     dust = order.abs() * price <= DUST * equity
-    reasons = torch.full_like(order, NOTHING, dtype=torch.int64)
+    reasons = torch.full_like(order, sizing_rules.NOTHING, dtype=torch.int64)
     if rules.max_order_notional is not None:
         large = order.abs() * price > rules.most
         # Divided by a tensor: numbers are multiplied by a reciprocal, which rounds twice.
         most = torch.full_like(price, rules.most) / price
         order = torch.where(large, torch.where(order < 0, -most, most), order)
-        reasons, exits = torch.where(large, LARGEST_ORDER, reasons), exits & ~large
+        reasons, exits = torch.where(large, sizing_rules.LARGEST_ORDER, reasons), exits & ~large
     kept = order
     if rules.lot > 0:
         kept = torch.where(exits, order, (order / torch.full_like(order, rules.lot)).trunc() * rules.lot)
-    reasons = torch.where(kept.abs() * price < rules.min_notional, BELOW_MIN_NOTIONAL, reasons)
-    reasons = torch.where(kept == 0, BELOW_LOT, reasons)
-    reasons = torch.where(small, BELOW_THRESHOLD, reasons)
-    reasons = torch.where(dust, NOTHING, reasons)
-    ordered = ~dust & ((reasons == NOTHING) | (reasons == LARGEST_ORDER))
+    reasons = torch.where(kept.abs() * price < rules.min_notional, sizing_rules.BELOW_MIN_NOTIONAL, reasons)
+    reasons = torch.where(kept == 0, sizing_rules.BELOW_LOT, reasons)
+    reasons = torch.where(small, sizing_rules.BELOW_THRESHOLD, reasons)
+    reasons = torch.where(dust, sizing_rules.NOTHING, reasons)
+    ordered = ~dust & ((reasons == sizing_rules.NOTHING) | (reasons == sizing_rules.LARGEST_ORDER))
     return torch.where(ordered, kept, 0.0), reasons
 
 

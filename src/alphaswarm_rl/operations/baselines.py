@@ -18,7 +18,7 @@ from alphaswarm_rl.spec import RLExperimentSpec
 #: Orders in money, in fractions of shares and without a limit that binds: what is held between rebalancings is not
 #: traded. Target weights would be restored at every fill.
 _ORDERS = {"class": "integer_shares", "kwargs": {"hmax": 1e9, "unit": "money", "whole": False}}
-#: Orders are bound by cash; an account that may owe takes weights alone.
+#: Orders are bound by cash: an account that may owe takes weights, as one does whose decisions make orders of weights.
 _WEIGHTS = {"class": "continuous_weights"}
 #: By what people call them, the policy of each: to order nothing is to keep the cash.
 _OF_TRADING = {
@@ -56,9 +56,9 @@ def baseline_spec(spec: RLExperimentSpec, name: str) -> RLExperimentSpec:
     data |= {"name": f"{spec.name}: {name}", "slug": "", "agent": {"class": (_OF_TRADING | _OF_OTHERS)[name]}}
     data["training"] = {**data["training"], "advantage": None}
     if trades and name != "random":
-        data["action"] = _WEIGHTS if _lends(spec) else _ORDERS
+        data["action"] = _WEIGHTS if _takes_weights(spec) else _ORDERS
         data["env"] = {**data["env"], "kwargs": _without_replaced_action(spec, data["env"]["kwargs"])}
-    if name == "cash" and _lends(spec):
+    if name == "cash" and _takes_weights(spec):
         data["agent"]["kwargs"] = {"action": 0}  # the middle of weights, which the policy takes by itself, buys
     return RLExperimentSpec.from_data(data)
 
@@ -156,8 +156,10 @@ def _without_replaced_action(spec: RLExperimentSpec, kwargs: JsonMapping) -> Jso
     return {name: value for name, value in kwargs.items() if name in kept or name not in by_slot.get("action", ())}
 
 
-def _lends(spec: RLExperimentSpec) -> bool:
-    """Whether the account of a market may owe something."""
+def _takes_weights(spec: RLExperimentSpec) -> bool:
+    """Whether the account of a market may owe something, or its decisions make orders of weights."""
     assert spec.env is not None
     component = spec.env.build()
-    return isinstance(component, TradingComponent) and margin_of(component.config.margin).lends
+    if not isinstance(component, TradingComponent):
+        return False
+    return margin_of(component.config.margin).lends or component.config.sizing == "at_decision"

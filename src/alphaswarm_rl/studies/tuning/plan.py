@@ -27,7 +27,7 @@ _JUDGING = (
     "training.validation_end",
 )
 #: Parameters of a trading environment that do so: what trading costs, and how it is done.
-_TRADING = tuple(f"env.kwargs.{name}" for name in ("costs", "fill", "margin", "initial_cash"))
+_TRADING = tuple(f"env.kwargs.{name}" for name in ("costs", "fill", "margin", "initial_cash", "sizing", "order_rules"))
 #: Fields that decide what a reward is.
 _REWARDS = ("reward", "training.stop_properly_penalty_coef")
 
