@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from alphaswarm_rl.settings import Settings
+from tests.operations.test_documents import conforming
+
 SPEC = """
 name: decides
 env: {class: stock_portfolio, kwargs: {fill: next_close, sizing: at_decision, portfolio: [{class: position_cap}]}}
@@ -80,6 +83,11 @@ def test_what_cannot_be_decided_says_what_is_missing(rl, run, arguments, words):
     answer = rl("decide", run, *arguments)
     assert answer.code == 2, answer.err
     assert words in " ".join(answer.err.split())
+
+
+def test_a_decision_conforms_to_its_schema(rl, run, home):
+    document = conforming("decide", Settings(home=home), run_or_model=run, asof="2020-07-15", cash=10_000.0)
+    assert [row["symbol"] for row in document[0]["assets"]] == ["AAA", "BBB"]
 
 
 def test_a_model_decides_too(rl, run):

@@ -74,27 +74,87 @@ def _take_weights(positions, prices, bar, value, out):
             out[i, j] = held[j] * row[j] * per_unit
 
 
-@njit(cache=True)
+#: What a sum may be rounded in another order for: vectors of numbers at a time.
+_IN_ANY_ORDER = {"reassoc", "nnan", "nsz", "contract"}
+
+
+@njit(cache=True, fastmath=_IN_ANY_ORDER)
 def _take_deviation(table, bar, length, weights, out):
-    """Writes the sample standard deviation of a weighted sum over the `length` moments up to `bar[i]`."""
+    """Writes the sample standard deviation of weighted sums of the `length` rows up to `bar[i]`."""
     sums = np.empty(length)
     for i in range(out.shape[0]):
-        first = bar[i] - length + 1
-        sums[:] = 0.0
-        for j in range(weights.shape[1]):
-            weight = weights[i, j]
-            if weight != 0.0:
-                row = table[j]
-                for k in range(length):
-                    sums[k] += weight * row[first + k]
+        window, weight = table[bar[i] - length + 1 : bar[i] + 1], weights[i]
         mean = 0.0
         for k in range(length):
-            mean += sums[k]
+            row, total = window[k], 0.0
+            for j in range(weight.size):
+                total += weight[j] * row[j]
+            sums[k] = total
+            mean += total
         mean /= length
         squares = 0.0
         for k in range(length):
             squares += (sums[k] - mean) ** 2
         out[i] = np.sqrt(squares / (length - 1))
+
+
+@njit(cache=True)
+def _keep(chosen, bar, out):
+    """Writes 0 to `out[i]` where row `bar[i]` is false."""
+    for i in range(out.shape[0]):
+        row = chosen[bar[i]]
+        for j in range(out.shape[1]):
+            out[i, j] = out[i, j] if row[j] else 0.0
+
+
+@njit(cache=True, fastmath=_IN_ANY_ORDER)
+def _below_largest(chosen, bar, factor, out):
+    """Multiplies by the factor and subtracts each row's largest number of those that are chosen; never above 0."""
+    for i in range(out.shape[0]):
+        row, numbers, largest = chosen[bar[i]], out[i], -1e300
+        for j in range(numbers.size):
+            taken = 1.0 * row[j]
+            number = numbers[j] * factor
+            numbers[j] = number
+            # By arithmetic: a branch on every number would cost more than all the rest.
+            largest = max(largest, number * taken + (taken - 1.0) * 1e300)
+        for j in range(numbers.size):
+            numbers[j] = min(numbers[j] - largest, 0.0)
+
+
+@njit(cache=True, fastmath=_IN_ANY_ORDER)
+def _shares(chosen, bar, out):
+    """Divides each row by the sum of what is chosen; what is not becomes 0."""
+    for i in range(out.shape[0]):
+        row, numbers, total = chosen[bar[i]], out[i], 0.0
+        for j in range(numbers.size):
+            number = numbers[j] * row[j]
+            numbers[j] = number
+            total += number
+        share = 1.0 / total if total > 0.0 else 0.0
+        for j in range(numbers.size):
+            numbers[j] *= share
+
+
+@njit(cache=True)
+def _limit_each(most, out):
+    """Cuts every number to [-most, most]."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = max(min(out[i, j], most), -most)
+
+
+@njit(cache=True, fastmath=_IN_ANY_ORDER)
+def _limit_sum(most, out):
+    """Scales each row so that its numbers sum to at most `most`, whatever their signs."""
+    for i in range(out.shape[0]):
+        numbers, total = out[i], 0.0
+        for j in range(numbers.size):
+            total += abs(numbers[j])
+        if total > most:
+            share = most / total
+            for j in range(numbers.size):
+                numbers[j] *= share
 
 
 class NumpyBackend:
@@ -106,6 +166,18 @@ class NumpyBackend:
     take_window = staticmethod(_take_windows)
     take_growth = staticmethod(_take_growth)
     take_deviation = staticmethod(_take_deviation)
+    keep = staticmethod(_keep)
+    limit_each = staticmethod(_limit_each)
+    limit_sum = staticmethod(_limit_sum)
+
+    @staticmethod
+    def softmax(chosen: Array | None, bar: Array, factor: float, out: Array) -> None:
+        """Replaces `out[i]` by the softmax of `factor` times it over what row `bar[i]` chooses; None chooses all."""
+        if chosen is None:
+            chosen, bar = np.ones((1, out.shape[1]), np.bool_), np.zeros_like(bar)
+        _below_largest(chosen, bar, factor, out)
+        np.exp(out, out=out)
+        _shares(chosen, bar, out)
 
     @staticmethod
     def take_weights(

@@ -208,6 +208,30 @@ class TorchBackend:
         out[...] = positions * prices[bar] * per_unit[:, None]
 
     def take_deviation(self, table: Tensor, bar: Tensor, length: int, weights: Tensor, out: Tensor) -> None:
-        """Writes the sample standard deviation of a weighted sum over the `length` moments up to `bar[i]`."""
-        moments = bar[:, None] + torch.arange(1 - length, 1, device=self.device)
-        out[...] = torch.std(torch.einsum("nc,cnk->nk", weights, table[:, moments]), dim=-1, correction=1)
+        """Writes the sample standard deviation of weighted sums of the `length` rows up to `bar[i]`."""
+        rows = bar[:, None] + torch.arange(1 - length, 1, device=self.device)
+        out[...] = torch.std((table[rows] * weights[:, None, :]).sum(-1), dim=-1, correction=1)
+
+    def keep(self, chosen: Tensor, bar: Tensor, out: Tensor) -> None:
+        """Writes 0 to `out[i]` where row `bar[i]` is false."""
+        out[...] = torch.where(chosen[bar], out, 0.0)
+
+    def limit_each(self, most: float, out: Tensor) -> None:
+        """Cuts every number to [-most, most]."""
+        out[...] = torch.clamp(out, -most, most)
+
+    def limit_sum(self, most: float, out: Tensor) -> None:
+        """Scales each row so that its numbers sum to at most `most`, whatever their signs."""
+        total = out.abs().sum(-1)
+        out[...] = out * torch.where(total > most, most / torch.where(total > most, total, 1.0), 1.0)[:, None]
+
+    def softmax(self, chosen: Tensor | None, bar: Tensor, factor: float, out: Tensor) -> None:
+        """Replaces `out[i]` by the softmax of `factor` times it over what row `bar[i]` chooses; None chooses all."""
+        scores = out * factor
+        if chosen is None:
+            out[...] = torch.softmax(scores, dim=-1)
+            return
+        taken = chosen[bar]
+        found = torch.softmax(torch.where(taken, scores, -torch.inf), dim=-1)
+        # Where nothing is chosen there is nothing to share.
+        out[...] = torch.where(taken, found, 0.0)

@@ -102,9 +102,21 @@ class Backend(Protocol):
     def take_deviation(
         self, table: BackendArray, bar: BackendArray, length: int, weights: BackendArray, out: BackendArray
     ) -> None:
-        """Writes how a weighted sum of rows varied: its sample standard deviation over `length` moments, to `out` (n,).
+        """Writes the sample standard deviation of the sums of weights (n, C) times the `length` rows up to `bar[i]`."""
 
-        Here the table is (C, T), one row per column of the weights (n, C); the moments are those up to `bar[i]`.
+    def keep(self, chosen: BackendArray, bar: BackendArray, out: BackendArray) -> None:
+        """Writes 0 to `out[i]` where row `bar[i]` of a table of booleans is false."""
+
+    def limit_each(self, most: float, out: BackendArray) -> None:
+        """Cuts every number of `out` (n, C) to [-most, most]."""
+
+    def limit_sum(self, most: float, out: BackendArray) -> None:
+        """Scales each row of `out` (n, C) so that its numbers sum to at most `most`, whatever their signs."""
+
+    def softmax(self, chosen: BackendArray | None, bar: BackendArray, factor: float, out: BackendArray) -> None:
+        """Replaces `out[i]` by the softmax of `factor` times it over what row `bar[i]` chooses; None chooses all.
+
+        Where nothing is chosen it is 0.
         """
 
 
@@ -379,5 +391,13 @@ class View:
         self.market.backend.take_window(table, self.bar, length, out)
 
     def take_deviation(self, table: BackendArray, length: int, weights: BackendArray, out: BackendArray) -> None:
-        """Writes the deviation of a weighted sum of rows of a table (C, T) over the `length` bars up to `bar[i]`."""
+        """Writes how weights (n, C) times the `length` rows up to `bar[i]` of a table (T, C) deviate, to `out` (n,)."""
         self.market.backend.take_deviation(table, self.bar, length, weights, out)
+
+    def keep(self, chosen: BackendArray, out: BackendArray) -> None:
+        """Writes 0 to `out[i]` where row `bar[i]` of a table of booleans is false."""
+        self.market.backend.keep(chosen, self.bar, out)
+
+    def softmax(self, chosen: BackendArray | None, factor: float, out: BackendArray) -> None:
+        """Replaces `out[i]` by the softmax of `factor` times it over what row `bar[i]` chooses; None chooses all."""
+        self.market.backend.softmax(chosen, self.bar, factor, out)

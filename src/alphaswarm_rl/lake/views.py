@@ -49,10 +49,10 @@ _PIPELINE = (
 )
 _BREACHES = (
     "rl_limit_breaches",
-    "unnest(from_json(info->'limit_breaches', "
+    "unnest(from_json(json_extract(info, '$.limit_breaches'), "
     """'[{"kind": "VARCHAR", "message": "VARCHAR", "value": "DOUBLE", "limit": "DOUBLE", "severity": "VARCHAR"}]'), """
     "recursive := true)",
-    "info->'limit_breaches' IS NOT NULL",
+    "json_extract(info, '$.limit_breaches') IS NOT NULL",
 )
 _SECOND: dict[Kind, tuple[str, str, str]] = {"positions": _PIPELINE, "trajectories": _BREACHES}
 _STEP = "run_id, spec_hash, phase, env_idx, episode, step, ts"

@@ -96,7 +96,7 @@ class StagePart(Part):
         """One step of all accounts; whatever allocates gives nothing to what is not selected."""
         super().step(view, out)
         if self.stage.role == "allocate" and self.selected is not None:
-            out[...] = view.xp.where(self.state["selected"][view.bar], out, 0.0)
+            view.keep(self.state["selected"], out)
 
     def measured(self, view: View, weights: BackendArray) -> BackendArray:
         """What its limits are compared with, (n, limits)."""

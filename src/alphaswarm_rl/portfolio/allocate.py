@@ -32,17 +32,7 @@ class SoftmaxAllocator(PortfolioStage):
 
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the weights; all 0 where nothing is selected."""
-        xp, selected = view.xp, state.get("selected")
-        scores = out if self.config.temperature == 1.0 else out / self.config.temperature
-        if selected is not None:
-            chosen = selected[view.bar]
-            scores = xp.where(chosen, scores, -xp.inf)
-        largest = xp.max(scores, axis=-1)[:, None]
-        if selected is not None:
-            largest = xp.where(largest > -xp.inf, largest, 0.0)
-        parts = xp.exp(scores - largest)
-        total = xp.sum(parts, axis=-1)
-        out[...] = parts * (1.0 / xp.where(total > 0, total, 1.0))[:, None]
+        view.softmax(state.get("selected"), 1.0 / self.config.temperature, out)
 
 
 class BarAllocator(PortfolioStage):

@@ -1,6 +1,6 @@
 """Weights within limits: functions of weights (n, A) that make some of them smaller and none larger.
 
-Where a limit is kept the weights come back as they were, bit for bit. In the order of `within`, what one limit gives
+Where a limit is kept the weights come back as they were, bit for bit. In the order of `limit`, what one limit gives
 keeps those before it: cutting a weight never raises the largest share, scaling all of them changes no share, and
 whatever makes weights smaller only takes away increases.
 """
@@ -11,39 +11,28 @@ from math import floor
 
 from alphaswarm_rl.core.risk_limits import TOLERANCE, RiskLimits
 from alphaswarm_rl.core.types import BackendArray
-from alphaswarm_rl.core.view import ArrayFunctions
+from alphaswarm_rl.core.view import ArrayFunctions, View
 
 
-def within(
-    xp: ArrayFunctions,
-    weights: BackendArray,
-    limits: RiskLimits,
-    held: BackendArray | None = None,
-) -> BackendArray:
-    """The weights (n, A) within the limits of weights, all of them at once; losses play no part.
+def limit(view: View, limits: RiskLimits, out: BackendArray) -> None:
+    """Brings the weights in `out` (n, A) within all limits of weights at once; losses play no part.
 
     Args:
-        xp: Array functions.
-        weights: The weights.
+        view: The accounts, whose positions increases are counted from.
         limits: The limits.
-        held: What is held now, (n, A); needed where turnover is limited.
+        out: The weights.
     """
+    xp, backend = view.xp, view.market.backend
     if limits.max_position is not None:
-        weights = xp.clip(weights, -limits.max_position, limits.max_position)
+        backend.limit_each(limits.max_position, out)
     if limits.max_gross is not None:
-        weights = within_gross(xp, weights, limits.max_gross)
+        backend.limit_sum(limits.max_gross, out)
     if limits.max_turnover is not None:
-        weights = within_turnover(xp, weights, held, limits.max_turnover)
+        out[...] = within_turnover(xp, out, view.weights, limits.max_turnover)
     if limits.max_concentration is not None:
-        weights = within_concentration(xp, weights, limits.max_concentration)
+        out[...] = within_concentration(xp, out, limits.max_concentration)
     if limits.max_net is not None:
-        weights = within_net(xp, weights, limits.max_net, limits.max_concentration)
-    return weights
-
-
-def within_gross(xp: ArrayFunctions, weights: BackendArray, most: float) -> BackendArray:
-    """All scaled alike, so that the sum of |w| is at most `most`."""
-    return weights * _cut(xp, gross(xp, weights), most)[:, None]
+        out[...] = within_net(xp, out, limits.max_net, limits.max_concentration)
 
 
 def within_turnover(xp: ArrayFunctions, weights: BackendArray, held: BackendArray, most: float) -> BackendArray:

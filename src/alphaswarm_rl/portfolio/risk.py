@@ -72,12 +72,11 @@ class RiskStage(PortfolioStage):
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Cuts, or sells everything."""
         xp, limits = view.xp, self._limits
-        held = None if limits.max_turnover is None else view.weights
-        out[...] = rules.within(xp, out, self._weights, held)
+        rules.limit(view, self._weights, out)
         if limits.max_daily_loss is not None:
-            out[...] = xp.where(self._stop_for_the_day(view, state)[:, None], 0.0, out)
+            out[...] = xp.where(self._stop_for_the_day(view, state, limits.max_daily_loss)[:, None], 0.0, out)
         if limits.max_drawdown is not None:
-            out[...] = xp.where(self._stop_for_drawdown(view, state)[:, None], 0.0, out)
+            out[...] = xp.where(self._stop_for_drawdown(view, state, limits.max_drawdown)[:, None], 0.0, out)
 
     def measured(self, view: View, state: NamedArrays, weights: BackendArray) -> BackendArray:
         """What its own limits are compared with."""
@@ -93,9 +92,9 @@ class RiskStage(PortfolioStage):
         }
         return xp.stack([found[name]() for name in self._limits.set_limits()], axis=-1)
 
-    def _stop_for_the_day(self, view: View, state: NamedArrays) -> BackendArray:
+    def _stop_for_the_day(self, view: View, state: NamedArrays, most: float) -> BackendArray:
         loss, opened, new = self._daily_loss(view, state)
-        stopped = (loss >= self._limits.max_daily_loss - TOLERANCE) | (state["stopped"] & ~new)
+        stopped = (loss >= most - TOLERANCE) | (state["stopped"] & ~new)
         state["day"][...], state["opened"][...] = state["date"][view.bar], opened
         state["stopped"][...] = stopped
         return stopped
@@ -107,11 +106,11 @@ class RiskStage(PortfolioStage):
         opened = xp.where(new, view.value_before, state["opened"])
         return _loss(xp, view.value, opened), opened, new
 
-    def _stop_for_drawdown(self, view: View, state: NamedArrays) -> BackendArray:
+    def _stop_for_drawdown(self, view: View, state: NamedArrays, most: float) -> BackendArray:
         xp, limits = view.xp, self._limits
         drawdown, high = self._drawdown(view, state)
         waiting = state["wait"] > 0
-        stopped = waiting | (drawdown >= limits.max_drawdown - TOLERANCE)
+        stopped = waiting | (drawdown >= most - TOLERANCE)
         cooldown = _ALWAYS if limits.cooldown_bars is None else limits.cooldown_bars
         # This decision is the first of them.
         left = xp.where(waiting, state["wait"], xp.where(stopped, cooldown, 1)) - 1

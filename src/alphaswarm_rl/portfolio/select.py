@@ -32,7 +32,7 @@ class SelectStage(PortfolioStage):
 
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Takes away the weights of what is not selected."""
-        out[...] = view.xp.where(state["selected"][view.bar], out, 0.0)
+        view.keep(state["selected"], out)
 
 
 class StaticUniverseSelector(SelectStage):

@@ -102,8 +102,8 @@ class VolatilityTargetingTimingAdjuster(TimeStage):
         return int(self.config.lookback)
 
     def prepare(self, panel: Panel) -> NamedArrays:
-        """Returns by asset and bar, (A, T)."""
-        return {"returns": np.ascontiguousarray(np.nan_to_num(bar_returns(panel)).T)}
+        """Returns by bar and asset."""
+        return {"returns": np.nan_to_num(bar_returns(panel))}
 
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Scales."""

@@ -124,7 +124,8 @@ class TrailingWeights:
 def inverse_volatility(returns: Array) -> Array:
     """Weights (A,) in inverse proportion to the standard deviations of returns (T, A)."""
     inverse: Array = 1.0 / returns.std(axis=0, ddof=1)
-    return inverse / inverse.sum()
+    inverse /= inverse.sum()
+    return inverse
 
 
 #: Target weights (A,) of a decision at a bar, from the panel's rows up to that bar.
