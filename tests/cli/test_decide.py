@@ -85,9 +85,9 @@ def test_what_cannot_be_decided_says_what_is_missing(rl, run, arguments, words):
     assert words in " ".join(answer.err.split())
 
 
-def test_a_decision_conforms_to_its_schema(rl, run, home):
-    document = conforming("decide", Settings(home=home), run_or_model=run, asof="2020-07-15", cash=10_000.0)
-    assert [row["symbol"] for row in document[0]["assets"]] == ["AAA", "BBB"]
+def test_a_decision_conforms_to_its_schema(run):
+    document = conforming("decide", Settings.load(), run_or_model=run, asof="2020-07-15", cash=10_000.0)
+    assert [row["symbol"] for row in document["assets"]] == ["AAA", "BBB"]
 
 
 def test_a_model_decides_too(rl, run):
