@@ -139,8 +139,10 @@ class AccountView(View):
                 "Give its bars.",
             )
         view.value, carry, called = np.empty(1), np.empty(1), np.empty(1, np.bool_)
-        # The kernel that marks the accounts of environments: another order of sums would differ in the last bit.
-        kernels.mark(0, 1, view.cash, view.positions, view.bar, market.close, _FREE, 0.0, view.value, carry, called)
+        # The kernel that marks the accounts of environments: another order of sums would differ in the last bit. It is
+        # given a row of its own, for it is compiled anew for arrays that cannot be written to.
+        marks = (np.zeros(1, np.int64), market.close[bar][None].copy(), _FREE, 0.0)
+        kernels.mark(0, 1, view.cash, view.positions, *marks, view.value, carry, called)
         if account.peak is not None:
             view.peak = np.array([max(float(account.peak), view.value[0])])
         if account.value_before is not None:

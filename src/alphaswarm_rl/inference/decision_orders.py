@@ -53,10 +53,11 @@ def sized(view: View, decider: Decider, targets: Array, rules: MarketRules) -> S
     market, trade, margin = view.market, decider.trade, rules.margin
     cash, positions = view.cash.copy(), view.positions.copy()
     rates = np.array(rules.costs.rates(market.panel.periods_per_year))
-    volume = market.volume if rules.costs.impact > 0 else _NO_VOLUME
+    # Rows of their own: kernels are compiled anew for arrays that cannot be written to.
+    volume = market.volume[view.bar] if rules.costs.impact > 0 else _NO_VOLUME
     traded, cost, turnover = np.zeros_like(positions), np.empty(1), np.empty(1)
     account, close = (0, 1, cash, positions), view.close
-    fill = (view.bar, market.close, market.tradable, volume, rates)
+    fill = (np.zeros(1, np.int64), close, market.tradable[view.bar], volume, rates)
     results = (cost, turnover)
     worth = np.where(close > 0, close, 1.0)
     if trade.way == "shares":
