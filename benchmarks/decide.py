@@ -91,11 +91,11 @@ def measured(symbols: int, new_bars: int) -> dict[str, float]:
     )
     frames = {"bars": frame}
     builder = Builder(spec, seed=0, device="cpu", frames=frames)
+    bars = builder.data.load((spec.training.window, spec.evaluation.window))
     env = builder.build_env("train", num_envs=1, phase="train", window=spec.training.window)
     learner = builder.build_learner(env, training=True)
     states = {"learner": learner.get_state(), "data": builder.data.fitted}
     plan = builder.policy_plan(env, spec.training.window, remembers=False).to_json()
-    bars = builder.data.load((spec.evaluation.window,))
     with tempfile.TemporaryDirectory() as home:
         settings = Settings(home=Path(home))
         loaded = LoadedCheckpoint(Checkpoint(Path(home), "0" * 64, 0), spec.canonical(), 0, states, plan)
