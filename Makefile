@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install demo test tests test-all check format docs bench bench-peers check-triton clean
 
 help:
-	@echo "make demo      install what is needed, train, evaluate, replay, show tables, the worst day and a curve"
+	@echo "make demo      install what is needed, train, evaluate, replay, show tables, the worst day, a curve, tomorrow"
 	@echo "make test      install what tests need, run every check and test"
 	@echo "make test-all  the full counts as well; writes docs/results/"
 	@echo "make check     formatting, lint, types, layers, file lengths, generated docs"
@@ -79,6 +79,7 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/brake.py
 	$(BIN)/python benchmarks/data_check.py
 	$(BIN)/python benchmarks/overfitting.py
+	$(BIN)/python benchmarks/decide.py
 	$(BIN)/python benchmarks/pipeline.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.

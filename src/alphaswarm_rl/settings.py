@@ -141,7 +141,9 @@ class InferSettings(FrozenModel):
     threads: int = Field(
         1, ge=1, description="CPU threads of torch in every verb. The bytes of a result depend on it, so it is pinned."
     )
-    offline: bool = Field(False, description="Whether `rl infer` answers without looking at the kill switch.")
+    offline: bool = Field(
+        False, description="Whether `rl infer` answers and `rl decide` decides without looking at the kill switch."
+    )
     bot: str | None = Field(
         None,
         pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$",

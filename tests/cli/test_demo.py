@@ -41,3 +41,8 @@ def test_the_demo_shows_its_table(tmp_path):
         "survivors",
     ):
         assert words in done.stdout
+    tomorrow = done.stdout[done.stdout.index("What PPO would hold after 2022-12-28") :].splitlines()
+    weights = {row.split()[0]: float(row.split()[-1].rstrip("%")) for row in tomorrow[3:] if row}
+    assert len(weights) == 21
+    assert abs(sum(weights.values()) - 100.0) < 0.2
+    assert weights["CASH"] >= 0.0

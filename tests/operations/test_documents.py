@@ -134,6 +134,7 @@ LOOKS = [
     ("store.sync", {}),
 ]
 IN_OTHER_TESTS = {
+    "decide",
     "train",
     "tune",
     "spec.validate",

@@ -110,6 +110,14 @@ class Bracket(ActionSpec):
         state["take"][...] = xp.where(stays, take, 0.0)
         return price
 
+    def legs(self, view: View, state: NamedArrays) -> tuple[BackendArray, BackendArray]:
+        """Levels at the action's distances from the last close."""
+        close = view.close[:, asset_index(self, view.market.panel)]
+        side = state["action_side"][view.action]
+        away = (-state["action_stop"][view.action], state["action_take"][view.action])
+        stop, take = (close + side * close * distance for distance in away)
+        return stop, take
+
     def stops(self, view: View, state: NamedArrays) -> BackendArray:
         """Whether the bar reaches the stop: it is looked at before the take-profit."""
         asset = asset_index(self, view.market.panel)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from alphaswarm_rl.cli.decide import target_lines
 from alphaswarm_rl.cli.plot import plot_lines
 from alphaswarm_rl.cli.reporting import BROKEN
 from alphaswarm_rl.cli.run_tables import holding_lines
@@ -30,7 +31,7 @@ def main(timesteps: int) -> None:
 
     session = Session(sys.stdout, {})
     found = demo(session.settings, DemoRequest(timesteps), caller=session.caller)
-    session.answer(found, [*_lines(found), *_drawn(found, session.out)])
+    session.answer(found, [*_lines(found), *_drawn(found, session.out), *_tomorrow(found)])
     if not (found.same_return and found.same_bytes):
         raise click.exceptions.Exit(BROKEN)
 
@@ -61,6 +62,20 @@ def _worst_day(found: DemoResult, run_id: str) -> list[str]:
         f"The worst day of PPO's evaluation was {day}, {depth:.1%} below its peak. What it held, why, at what cost",
         f"(.venv/bin/rl runs holdings {run_id} --asof {day}):",
         *holding_lines(found.held),
+    ]
+
+
+def _tomorrow(found: DemoResult) -> list[str]:
+    """The target weights of the trained policy for the day after its evaluation."""
+    decided = found.tomorrow
+    if decided is None:
+        return []
+    run_id = found.contest[0].run_id[:SHORT_ID]
+    return [
+        "",
+        f"What PPO would hold after {decided.bar}, by symbol: its target weights, decided on the bars so far alone",
+        f"(.venv/bin/rl decide {run_id} --asof {decided.bar} --cash 100000, which begins with cash):",
+        *target_lines(decided),
     ]
 
 

@@ -19,6 +19,7 @@ ENTRIES = {
     "resume": Entry("train:resume", "Go on with an interrupted, halted or failed training run."),
     "tune": Entry("tune:tune", "Search a spec's hyper-parameters; every trial is an ordinary run."),
     "infer": Entry("infer:infer", "Answer observations with a trained policy, one JSON line each."),
+    "decide": Entry("decide:decide", "Decide with a trained policy what to hold: target weights, and orders."),
     "halt": Entry("halt:halt", "Use the kill switch: halt everything or one run, release it, look at it."),
     "runs": Entry("runs:runs", "List, show, follow, export and remove runs."),
     "compare": Entry(

@@ -159,6 +159,10 @@ class SmallComponent(RLComponent):
         """Arrays that all environments share, by bar or by asset; in `step` they stand in `state` beside its arrays."""
         return {}
 
+    def prepared_from(self) -> int | None:
+        """Bars before a bar that its row of `prepare` is made from, when one bar after the other comes; None: all."""
+        return None
+
     def warmup_bars(self) -> int:
         """Bars before an episode's first decision that it looks at."""
         return 0
@@ -241,6 +245,13 @@ class ActionSpec(SmallComponent):
         It is asked before `exits`, and only where fills are recorded; it changes nothing. Here: all are.
         """
         return view.xp.ones(view.n, dtype=view.xp.bool_)
+
+    def legs(self, view: View, state: NamedArrays) -> tuple[BackendArray, BackendArray] | None:
+        """For brackets: the stop and the take-profit, (n,) each, of positions that this action opens at the last close.
+
+        It changes nothing. None where the action has no such legs.
+        """
+        return None
 
     def stopped(self, view: View, state: NamedArrays) -> BackendArray:
         """For orders with a stop: which assets it sells whatever the agent wants, (n, A) bool.

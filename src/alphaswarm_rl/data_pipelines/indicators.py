@@ -63,7 +63,7 @@ def rsi(close: Array, window: int = 14) -> Array:
     change = _change(close)
     up = exponential_mean(np.maximum(change, 0.0), 1 / window)
     down = exponential_mean(np.maximum(-change, 0.0), 1 / window)
-    return _from(100.0 * _ratio(up, up + down, otherwise=0.5), window)
+    return _from(100.0 * ratio(up, up + down, otherwise=0.5), window)
 
 
 def cci(high: Array, low: Array, close: Array, window: int = 14) -> Array:
@@ -75,7 +75,7 @@ def cci(high: Array, low: Array, close: Array, window: int = 14) -> Array:
         deviation += np.abs(_lagged(typical, lag, window) - centre[window - 1 :])
     distance = typical[window - 1 :] - centre[window - 1 :]
     out = np.full(typical.shape, np.nan)
-    out[window - 1 :] = _ratio(distance, _CCI_SCALE * deviation / window, otherwise=0.0)
+    out[window - 1 :] = ratio(distance, _CCI_SCALE * deviation / window, otherwise=0.0)
     return out
 
 
@@ -87,7 +87,7 @@ def dx(high: Array, low: Array, window: int = 14) -> Array:
     rise, fall = _change(high), -_change(low)
     plus = exponential_mean(np.where((rise > 0) & (rise > fall), rise, 0.0), 1 / window)
     minus = exponential_mean(np.where((fall > 0) & (fall > rise), fall, 0.0), 1 / window)
-    return _from(100.0 * _ratio(np.abs(plus - minus), plus + minus, otherwise=0.0), window)
+    return _from(100.0 * ratio(np.abs(plus - minus), plus + minus, otherwise=0.0), window)
 
 
 def atr(high: Array, low: Array, close: Array, window: int = 14) -> Array:
@@ -132,7 +132,8 @@ def _change(values: Array) -> Array:
     return np.concatenate([np.zeros_like(values[:1]), np.diff(values, axis=0)])
 
 
-def _ratio(over: Array, under: Array, *, otherwise: float) -> Array:
+def ratio(over: Array, under: Array, *, otherwise: float) -> Array:
+    """One over the other; `otherwise` where the other is 0."""
     out: Array = np.full(over.shape, otherwise)
     np.divide(over, under, out=out, where=under != 0)
     return out

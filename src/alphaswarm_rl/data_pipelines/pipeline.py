@@ -89,10 +89,15 @@ class PanelPipeline(DataPipeline):
 
         Features are computed over all bars before the window is cut, so that they do not start anew with it.
         """
+        panel = self.with_features(self.load(request), request)
+        return panel.window(request.window.start, request.window.end, warmup_bars=request.warmup_bars)
+
+    def with_features(self, panel: MarketPanel, request: DataRequest) -> MarketPanel:
+        """Loaded bars of the assets that are wanted, with features, before scaling and before the window is cut."""
         from alphaswarm_rl.data_pipelines.features import add_indicators, turbulence, vix_join
         from alphaswarm_rl.data_pipelines.source import fundamentals_of_table
 
-        config, panel = self.config, self.load(request)
+        config = self.config
         if request.symbols:
             panel = panel.select(assets_of(request.symbols, panel.assets))
         table = self.load_fundamentals(request)
@@ -104,9 +109,19 @@ class PanelPipeline(DataPipeline):
         for name in config.market_features:
             lookback = turbulence_window(name)
             market[name] = vix_join(panel, *self.load_vix(request)) if lookback is None else turbulence(panel, lookback)
-        if market:
-            panel = panel.with_market_features(market)
-        return panel.window(request.window.start, request.window.end, warmup_bars=request.warmup_bars)
+        return panel.with_market_features(market) if market else panel
+
+    def panel_of_rows(self, rows: pd.DataFrame) -> MarketPanel:
+        """The panel of a table from elsewhere, without features: a row per bar and asset, columns by usual spellings.
+
+        A pipeline over tables reads it as it reads its own.
+        """
+        from alphaswarm_rl.market.panel import MarketPanel
+
+        config = self.config
+        return MarketPanel.from_frame(
+            rows, periods_per_year=config.periods_per_year, feature_dtype=config.feature_dtype
+        )
 
     def fit(self, panel: MarketPanel) -> State:
         """What the scaler learns from the training window."""

@@ -140,11 +140,18 @@ class TablePipeline(PanelPipeline):
 
         Only its form is settled: nothing in it is checked yet.
         """
-        config = self.config
-        table, columns = self.table(getattr(config, config.bars_field), request), config.columns
+        return self.named(self.table(getattr(self.config, self.config.bars_field), request))
+
+    def named(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table like the pipeline's own, its columns named by what they mean."""
+        config, columns = self.config, self.config.columns
         if config.wide_columns is not None:
             return long_of_wide(table, config.wide_columns, columns or {}, config.feature_columns)
         return table if columns is None else renamed(table, columns, config.feature_columns)
+
+    def panel_of_rows(self, rows: pd.DataFrame) -> MarketPanel:
+        """The panel of a table like the pipeline's own, from elsewhere."""
+        return self.panel_of(self.named(rows))
 
     def load_vix(self, request: DataRequest) -> tuple[Array, Array]:
         """The series of the VIX."""

@@ -419,6 +419,7 @@ class Builder:
             warmup_bars=self.warmup_bars,
             hindsight=self._hindsight(window),
             remembers=remembers,
+            history_start=None if self.data is None else shown(self.data.load((window,)).timestamps[0]),
         )
 
     def _hindsight(self, window: Window) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 
 from alphaswarm_rl.arrays.backend import resolve_device
-from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, Learner
+from alphaswarm_rl.core.contracts import AgentRequest, AnyVectorEnv, Learner, State
 from alphaswarm_rl.core.errors import CheckpointError, DataError, EnvError
 from alphaswarm_rl.core.seeding import derived_seed
 from alphaswarm_rl.core.types import AnyObservation, AnySpace, Array, JsonObject
@@ -63,8 +63,8 @@ class LoadedPolicy:
         refuse_absent(self.spec)
         self.checkpoint = loaded.checkpoint
         self.device = resolve_device(settings.infer.device)
-        self._states, self._seed = loaded.states, loaded.seed
-        self._settings, self._frames = settings, frames
+        self._states, self.seed = loaded.states, loaded.seed
+        self.settings, self.frames = settings, frames or {}
         self._env: AnyVectorEnv | None = None
         plan = None if loaded.policy is None else read_plan(loaded.policy, checkpoint=str(loaded.checkpoint.path))
         if plan is None or plan.needs_env:
@@ -77,7 +77,7 @@ class LoadedPolicy:
     def _builder(self, spec: RLExperimentSpec) -> Builder:
         from alphaswarm_rl.inference.builder import builder_for
 
-        builder = builder_for(spec, self._settings, seed=self._seed, device=self.device, frames=self._frames)
+        builder = builder_for(spec, self.settings, seed=self.seed, device=self.device, frames=self.frames)
         with restoring(self.checkpoint.path):
             builder.restore_data(self._states)
         return builder
@@ -94,11 +94,11 @@ class LoadedPolicy:
                 observation_space=self.observation_space if transform is None else transform.space,
                 action_space=self.action_space,
                 num_envs=1,
-                seed=derived_seed(self._seed, "agent"),
+                seed=derived_seed(self.seed, "agent"),
                 device=self.device,
                 training=False,
                 advantage=None if advantage is None else advantage.build(),
-                load_policy=FrozenPolicies(self._settings, self._frames),
+                load_policy=FrozenPolicies(self.settings, self.frames),
                 stacked_frames=None if transform is None else transform.stacked_frames,
                 masks=self.plan.action.masks,
                 env=self._env,
@@ -178,16 +178,26 @@ class LoadedPolicy:
         from alphaswarm_rl.market.fills import fill_policy
         from alphaswarm_rl.market.market import market_of
 
+        self.refuse_other_assets(panel)
         traded, pipeline = self.plan.traded_market(), self.spec.data_pipeline
+        if pipeline is not None:
+            panel = pipeline.build().apply(panel, self.fitted)
+        return market_of(panel, fill_policy(traded.fill), NUMPY)
+
+    def refuse_other_assets(self, panel: MarketPanel) -> None:
+        """Refuses bars of other assets than those that the policy trades, and of those in another order."""
+        traded = self.plan.traded_market()
         if panel.assets != traded.assets:
             raise DataError(
                 f"bars of the assets {', '.join(panel.assets)}",
                 f"the policy trades {', '.join(traded.assets)}",
                 "Give bars of those, in that order.",
             )
-        if pipeline is not None:
-            panel = pipeline.build().apply(panel, self._states["data"])
-        return market_of(panel, fill_policy(traded.fill), NUMPY)
+
+    @property
+    def fitted(self) -> State:
+        """What the scaler of its data pipeline learnt in training."""
+        return self._states["data"]
 
     def seed_predictions(self, seed: int, env: AnyVectorEnv | None = None) -> None:
         """Starts the stream of its draws anew, for predictions in that environment where there is one."""
@@ -203,7 +213,7 @@ class LoadedPolicy:
         masks: Array | None = None,
     ) -> tuple[Array, object]:
         """One action per observation, prepared as in training, and the memory for the next; see `Learner.predict`."""
-        with cpu_threads(self._settings.infer.threads, load_torch=False):
+        with cpu_threads(self.settings.infer.threads, load_torch=False):
             action, memory = self._learner.predict(
                 observation, memory, starts, deterministic=deterministic, masks=masks
             )
@@ -250,7 +260,7 @@ class LoadedPolicy:
             self._refuse_other_spaces(env, env_id)
             with restoring(self.checkpoint.path):
                 load_preprocessing(env, self._states.get("preprocessing"))
-            seed = derived_seed(self._seed, "evaluate")
+            seed = derived_seed(self.seed, "evaluate")
             self.seed_predictions(seed, env)
             observation, _ = env.reset(seed=seed)
             memory: object = None

@@ -33,9 +33,12 @@ from alphaswarm_rl.spec import RLExperimentSpec
 if TYPE_CHECKING:
     from alphaswarm_rl.core.component import RLComponent
     from alphaswarm_rl.core.kinds import Agent
+    from alphaswarm_rl.market.costs import CostModel
     from alphaswarm_rl.market.decider import Decider
+    from alphaswarm_rl.market.margin import Margin
     from alphaswarm_rl.market.market import Market
     from alphaswarm_rl.market.observer import Observer
+    from alphaswarm_rl.market.sizing_rules import SizingRules
 
     PlannedSpace = AnySpace
 else:
@@ -90,6 +93,31 @@ class ActionPlan(_Plan):
     gates_first_bar: bool = Field(True, description="Whether that holds for an episode's first decision too.")
 
 
+class TradingTerms(_Plan):
+    """What trading costs, what may be owed, and when weights become units."""
+
+    costs: JsonObject = Field(description="The fields of `market.costs.CostModel`.")
+    margin: JsonObject = Field(description="The fields of `market.margin.Margin`.")
+    sizing: JsonObject | None = Field(
+        None, description="The fields of `market.sizing.SizingRules`; null: weights are those at the fill."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class MarketRules:
+    """What trading costs, what may be owed, and when weights become units.
+
+    Attributes:
+        costs: The costs.
+        margin: The margin.
+        sizing: By which rules decisions make orders of weights; None: weights are those at the fill.
+    """
+
+    costs: CostModel
+    margin: Margin
+    sizing: SizingRules | None
+
+
 class MarketPlan(_Plan):
     """The market that was traded."""
 
@@ -97,6 +125,9 @@ class MarketPlan(_Plan):
     warmup_bars: int = Field(ge=0, description="Bars before a decision that are looked at.")
     fill: str = Field(description="When a decision fills.")
     initial_cash: float
+    terms: TradingTerms | None = Field(None, description="Costs, margin and sizing; null in earlier checkpoints.")
+    periods_per_year: float | None = Field(None, description="Bars in a year, as the run counted them.")
+    history_start: str | None = Field(None, description="The first bar of the data that features were computed from.")
 
 
 class PolicyPlan(_Plan):
@@ -147,6 +178,27 @@ class PolicyPlan(_Plan):
             )
         return self.market
 
+    def rules(self, spec: RLExperimentSpec) -> MarketRules:
+        """Costs, margin and sizing; of a checkpoint that does not say them, as its spec does.
+
+        Args:
+            spec: The spec that trained the policy.
+        """
+        from alphaswarm_rl.envs.trading import TradingComponent, costs_of, margin_of, sizing_of
+        from alphaswarm_rl.market.costs import CostModel
+        from alphaswarm_rl.market.margin import Margin
+        from alphaswarm_rl.market.sizing_rules import SizingRules
+
+        terms = self.traded_market().terms
+        if terms is not None:
+            sizing = None if terms.sizing is None else SizingRules(**terms.sizing)
+            return MarketRules(CostModel(**terms.costs), Margin(**terms.margin), sizing)
+        assert spec.env is not None
+        env = spec.env.build()
+        assert isinstance(env, TradingComponent)
+        config = env.config
+        return MarketRules(costs_of(config.costs), margin_of(config.margin), sizing_of(config))
+
     def to_json(self) -> JsonObject | None:
         """The plan as JSON; None where a space has no such form, and the environment must be built to answer."""
         try:
@@ -180,6 +232,7 @@ def make_plan(
     warmup_bars: int,
     hindsight: tuple[str, ...],
     remembers: bool,
+    history_start: str | None = None,
 ) -> PolicyPlan:
     """The plan of a policy that acts in an environment.
 
@@ -190,6 +243,7 @@ def make_plan(
         warmup_bars: Bars before a decision that environment and agent look at.
         hindsight: What the agent sees that is made with hindsight.
         remembers: Whether the built agent remembers; stacked frames are remembered whatever the agent is.
+        history_start: The first bar of the data that features were computed from; None where nobody says it.
     """
     from alphaswarm_rl.envs.trading_plan import TradingPlan
 
@@ -223,11 +277,20 @@ def make_plan(
             warmup_bars=warmup_bars,
             fill=trading.fill.name,
             initial_cash=trading.initial_cash,
+            terms=terms_of(trading.costs, trading.margin, trading.sizing),
+            periods_per_year=trading.panel.periods_per_year,
+            history_start=history_start,
         ),
         scope=scope_of(spec, raw),
         remembers=remembers or (obs.stack_frames or 1) > 1 or "recurrent" in agent.rl_tags,
         needs_env=agent.looks_at_market(),
     )
+
+
+def terms_of(costs: CostModel, margin: Margin, sizing: SizingRules | None) -> TradingTerms:
+    """The terms as a checkpoint holds them."""
+    rules = None if sizing is None else dataclasses.asdict(sizing)
+    return TradingTerms(costs=dataclasses.asdict(costs), margin=dataclasses.asdict(margin), sizing=rules)
 
 
 def _build(ref: JsonMapping, kind: str) -> Any:

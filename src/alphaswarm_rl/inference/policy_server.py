@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -32,6 +32,11 @@ from alphaswarm_rl.settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from alphaswarm_rl.arrays.moments import Moment
+    from alphaswarm_rl.inference.account import Account
+    from alphaswarm_rl.inference.decision_stream import DecisionStream, TradingDecision
+    from alphaswarm_rl.market.panel import MarketPanel
 
 _log = logging.getLogger(__name__)
 
@@ -216,6 +221,16 @@ class PolicyServer:
         return self._current.policy
 
     @property
+    def served_row(self) -> ModelRow | None:
+        """The registered model that answers now; None where a run or a checkpoint does."""
+        return self._current.row
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that trained the policy; None where nobody knows it."""
+        return self._current.run_id
+
+    @property
     def deterministic(self) -> bool:
         """Whether it acts without drawing."""
         return self._current.deterministic
@@ -273,6 +288,59 @@ class PolicyServer:
         row = self._current.row
         sha256 = self._current.policy.checkpoint.sha256
         return Answer(actions[0] if alone else actions, sha256, None if row is None else row.id)
+
+    def decide(self, bars: MarketPanel, account: Account, *, start: Moment | None = None) -> TradingDecision:
+        """What the policy decides about an account at the close of the last bar; no environment is built.
+
+        Args:
+            bars: All bars so far with their features, as the run's data pipeline builds them, before any scaling.
+            account: What is held.
+            start: The first date of the window that is traded; None: of the policy's evaluation.
+
+        Raises:
+            RunError: The kill switch is engaged or silent.
+            DataError: The bars are too few, or of other assets.
+            OrderError: The account does not fit, or lacks what some part of the policy reads.
+            EnvError: The policy cannot decide from bars and an account.
+        """
+        self.refuse_if_halted()
+        return self._decisions(bars, start, carries=False).decide(account)
+
+    def decision_stream(self, bars: MarketPanel, *, start: Moment | None = None) -> DecisionStream:
+        """Decisions bar by bar, with features that are carried from one to the next; arguments as for `decide`.
+
+        It stays with the policy that answers now, whatever model is served later.
+        """
+        self.refuse_if_halted()
+        return self._decisions(bars, start, carries=True)
+
+    def _decisions(self, bars: MarketPanel, start: Moment | None, *, carries: bool) -> DecisionStream:
+        from alphaswarm_rl.inference.decision_bars import decision_bars
+        from alphaswarm_rl.inference.decision_stream import DecisionStream
+
+        served = self._current
+        policy = served.policy
+        window = policy.spec.evaluation.start if start is None else start
+        cut = decision_bars(bars, policy.plan.traded_market(), window)
+
+        def refuse_if_halted() -> None:
+            if self._brake is not None:
+                self._brake.refuse(served.run_id)
+
+        @contextmanager
+        def asking() -> Iterator[None]:
+            with nullcontext() if served.deterministic else process_lock, self._lock:
+                yield
+
+        return DecisionStream(
+            policy,
+            cut,
+            carries=carries,
+            deterministic=served.deterministic,
+            run_id=served.run_id or policy.checkpoint.sha256,
+            refuse_if_halted=refuse_if_halted,
+            guard=asking,
+        )
 
     def roll_out(self, episodes: int, *, env_id: str | None = None) -> Iterator[JsonObject]:
         """Plays episodes with the policy that answers now, one line per step; see `LoadedPolicy.roll_out`.

@@ -136,6 +136,10 @@ class Decider:
         """Which assets the action sells by its stop, whatever the agent wants, (n, A) bool."""
         return self._component.stopped(view, self.action.state)
 
+    def legs(self, view: View) -> tuple[BackendArray, BackendArray] | None:
+        """The stop and the take-profit, (n,) each, of positions opened at the last close; None where there are none."""
+        return self._component.legs(view, self.action.state)
+
     def masks(self, view: View) -> BackendArray | None:
         """Which discrete actions are legal now, (n, actions); None where the action masks none."""
         return self._component.mask(view, self.action.state)

@@ -237,6 +237,16 @@ class MarketPanel:
                 f"There are bars from {shown(self.timestamps[self.warmup])} to {shown(self.timestamps[-1])}.",
             )
         begin = max(0, first - warmup_bars)
+        return self.cut(begin, stop, warmup=first - begin)
+
+    def cut(self, begin: int, stop: int, *, warmup: int = 0) -> MarketPanel:
+        """The bars from index `begin` up to, and without, `stop`, as views of these arrays.
+
+        Args:
+            begin: The first bar.
+            stop: The bar after the last.
+            warmup: How many of them may be looked at but not traded.
+        """
         length = stop - begin
         return replace(
             self,
@@ -244,7 +254,7 @@ class MarketPanel:
             last_bar=np.clip(self.last_bar - begin, -1, length - 1),
             feature_from=np.clip(self.feature_from - begin, 0, length),
             market_feature_from=np.clip(self.market_feature_from - begin, 0, length),
-            warmup=first - begin,
+            warmup=warmup,
         )
 
     def traded_bars(self, first: int) -> MarketPanel:

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Self
 
+from alphaswarm_rl.arrays.backend_numpy import NUMPY
 from alphaswarm_rl.core.kinds import SmallComponent
 from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import View
+from alphaswarm_rl.market.growing_array import GrowingArray
 from alphaswarm_rl.market.market import Market
+from alphaswarm_rl.market.panel import FEWEST_BARS
 
 
 class Part:
@@ -30,7 +33,8 @@ class Part:
 
     def __init__(self, component: SmallComponent, market: Market, n: int) -> None:
         self.component = component
-        self._xp, self._assets = market.backend.xp, market.assets
+        self._xp, self._assets, self._bars = market.backend.xp, market.assets, market.panel.num_bars
+        self._tables: dict[str, GrowingArray] = {}
         self.own = self.fresh(n)
         self.state = {**self._shared(market), **self.own}
 
@@ -58,8 +62,30 @@ class Part:
                 self.own[name][rows] = array
 
     def extend(self, market: Market) -> None:
-        """Goes on with a market of more bars; its own arrays stay."""
-        self.state = {**self._shared(market), **self.own}
+        """Goes on with a market of more bars behind the same ones; its own arrays stay.
+
+        Where the component says from how many bars it makes a row, only the new rows are made.
+        """
+        shared = self._rows_behind(market)
+        self.state = {**(self._shared(market) if shared is None else shared), **self.own}
+        self._bars = market.panel.num_bars
+
+    def _rows_behind(self, market: Market) -> NamedArrays | None:
+        """The shared arrays with rows for the new bars; None where all must be made anew."""
+        reach = self.component.prepared_from() if type(self) is Part else None
+        bars, panel = self._bars, market.panel
+        begin = 0 if reach is None else min(bars - reach, panel.num_bars - FEWEST_BARS)
+        if begin <= 0 or panel.num_bars - begin == bars or self._xp is not NUMPY.xp:
+            return None
+        shared = {name: array for name, array in self.state.items() if name not in self.own}
+        for name, made in self.component.prepare(panel.cut(begin, panel.num_bars)).items():
+            # A table by bar is as long as the bars, which another one is not for two numbers of bars.
+            if len(made) == panel.num_bars - begin and len(shared[name]) == bars:
+                table = self._tables.setdefault(name, GrowingArray(shared[name]))
+                shared[name] = table.add(NUMPY.put(made[bars - begin :]))
+            else:
+                shared[name] = NUMPY.put(made)
+        return shared
 
     def holding(self, own: Mapping[str, BackendArray]) -> Self:
         """The same part with other arrays of its own, for steps that are functions of tensors."""

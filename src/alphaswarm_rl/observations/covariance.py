@@ -54,6 +54,10 @@ class Covariance(ObservationBuilder):
             table[bars] = covariance(panel, self.config.lookback, bars)[:, rows, columns] * factor
         return {"table": table}
 
+    def prepared_from(self) -> int:
+        """As many bars as returns."""
+        return int(self.config.lookback)
+
     def warmup_bars(self) -> int:
         """As many bars as returns, since a return spans two bars."""
         return int(self.config.lookback)

@@ -44,6 +44,10 @@ class Fundamentals(ObservationBuilder):
         places = [asset * width + index for asset in range(panel.num_assets) for index in indices]
         return {"columns": np.array(places, np.int64)}
 
+    def prepared_from(self) -> int:
+        """The bar alone."""
+        return 0
+
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the fundamentals of each environment's bar."""
         view.take_columns(view.market.features, state["columns"], out)

@@ -52,6 +52,10 @@ class LookbackStack(ObservationBuilder):
             table = np.concatenate([table, change[:, :, None].astype(panel.dtype)], axis=2)
         return {"table": table.reshape(panel.num_bars, -1)}
 
+    def prepared_from(self) -> int:
+        """A bar alone, or with its return the bar before it too."""
+        return int(self.config.price_returns)
+
     def warmup_bars(self) -> int:
         """So many that the first decision has them all; the oldest bar's return needs the bar before it."""
         return int(self.config.lookback) - 1 + int(self.config.price_returns)

@@ -37,6 +37,10 @@ class MarketFeature(ObservationBuilder):
         values = panel.market_features[:, [self._place(panel)]] * self.config.scale
         return {"table": values.astype(np.float32)}
 
+    def prepared_from(self) -> int:
+        """The bar alone."""
+        return 0
+
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the value of each environment's bar."""
         view.take(state["table"], out)

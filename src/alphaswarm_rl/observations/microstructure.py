@@ -69,6 +69,10 @@ class Microstructure(ObservationBuilder):
         columns = [spread * 1e4 * self.config.scale, pressure, self._activity(panel)]
         return {"table": np.stack(columns, axis=2).reshape(panel.num_bars, -1).astype(np.float32)}
 
+    def prepared_from(self) -> int:
+        """Those of its mean."""
+        return int(self.config.lookback) - 1
+
     def warmup_bars(self) -> int:
         """So many that the first decision has a whole mean."""
         return int(self.config.lookback) - 1

@@ -42,6 +42,10 @@ class TechnicalIndicators(ObservationBuilder):
             return {}
         return {"columns": np.array(places, np.int64)}
 
+    def prepared_from(self) -> int:
+        """The bar alone."""
+        return 0
+
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the features of each environment's bar."""
         if "columns" in state:

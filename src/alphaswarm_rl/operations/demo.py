@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from alphaswarm_rl.core.contracts import CASH
 from alphaswarm_rl.core.types import JsonObject
 from alphaswarm_rl.core.window import Window
+from alphaswarm_rl.inference.account import Account
+from alphaswarm_rl.inference.policy_server import PolicyServer
 from alphaswarm_rl.lake.queries import summary_of_run
 from alphaswarm_rl.operations.baselines import baseline_spec
 from alphaswarm_rl.operations.data import Count, Data
+from alphaswarm_rl.operations.decide import Decided, DecideRequest, decided
 from alphaswarm_rl.operations.events import NOBODY, Caller, Progress
 from alphaswarm_rl.operations.operation import operation
 from alphaswarm_rl.operations.run_steps import (
@@ -59,6 +63,7 @@ class DemoResult(Data):
         deepest_drawdown: The worst of the evaluation, and its date.
         held: What was held on that day, why, and at what cost.
         curve: The account in the evaluation.
+        tomorrow: What the trained policy holds next, decided at the last bar of its evaluation.
     """
 
     window: str
@@ -71,6 +76,7 @@ class DemoResult(Data):
     deepest_drawdown: tuple[float, str] | None
     held: Holdings | None
     curve: AccountCurve | None
+    tomorrow: Decided | None
 
 
 @operation("demo", changes=True)
@@ -101,7 +107,19 @@ def demo(settings: Settings, request: DemoRequest, *, caller: Caller = NOBODY) -
         deepest_drawdown=worst,
         held=None if worst is None else _held(settings, trained.run_id, worst[1]),
         curve=curve,
+        tomorrow=_tomorrow(settings, trained.run_id),
     )
+
+
+def _tomorrow(settings: Settings, run_id: str) -> Decided | None:
+    """What the policy decides at the last bar, holding what it held at the end of its evaluation."""
+    last = holdings(settings, HoldingsQuery(run_id, phase="evaluate"))
+    if last.ts is None:
+        return None
+    held = {row["symbol"]: row["quantity"] for row in last.holdings}
+    account = Account(cash=held.pop(CASH), positions=held)
+    with PolicyServer.of_run(settings, run=run_id) as server:
+        return decided(server, DecideRequest(run_id, asof=last.ts.date().isoformat()), account)
 
 
 def _held(settings: Settings, run_id: str, day: str) -> Holdings:

@@ -63,7 +63,7 @@ _STEPS = (
     *("runs.positions", "runs.fills", "runs.holdings", "runs.rm", "runs.gc"),
 )
 #: Commands that load a policy without running a spec.
-_LOADS = ("infer", "models.add", "models.load", "models.judge")
+_LOADS = ("infer", "decide", "models.add", "models.load", "models.judge")
 #: Commands that put a model through its gates without training or being one of the runs above.
 _GATES = ("models.validate", "models.judge")
 #: Commands that read market data without being one of the above.
@@ -184,8 +184,8 @@ _SETTINGS_OPTIONS = (
     _setting("Infer", "modelPath", "--model-path", "infer.model_path", "RL_INFER_MODEL_PATH", verbs=("infer",)),
     _setting("Infer", "device", "--device", "infer.device", "RL_INFER_DEVICE", verbs=(*_RUNS, *_LOADS)),
     _setting("Infer", "threads", "--threads", "infer.threads", verbs=(*_RUNS, *_LOADS)),
-    _setting("Infer", "offline", "--offline", "infer.offline", verbs=("infer",)),
-    _setting("Infer", "bot", "--bot", "infer.bot", verbs=("infer",)),
+    _setting("Infer", "offline", "--offline", "infer.offline", verbs=("infer", "decide")),
+    _setting("Infer", "bot", "--bot", "infer.bot", verbs=("infer", "decide")),
     _setting("Store", "backend", "--backend", "store.backend", "RL_STORE_BACKEND"),
     _setting("Store", "trackingUri", "--tracking-uri", "store.tracking_uri", "RL_STORE_TRACKING_URI"),
     _setting("Store", "experimentName", "--experiment-name", "store.experiment_name"),
@@ -198,7 +198,7 @@ _SETTINGS_OPTIONS = (
     _setting("Store", "deliverySeconds", "--delivery-seconds", "store.delivery_seconds"),
     _setting("Registry", "enable", "--registry", "registry.enable"),
     _setting("Registry", "dbPath", "--registry-db", "registry.db_path", "RL_REGISTRY_DB",
-             verbs=(*_RUNS, "infer", "models", "runs.rm", "runs.gc", "sql")),
+             verbs=(*_RUNS, "infer", "decide", "models", "runs.rm", "runs.gc", "sql")),
     _setting("Registry", "minReward", "--min-reward", "registry.min_reward", verbs=(*_RUNS, *_GATES)),
     _setting("Registry", "minEpisodes", "--min-episodes", "registry.min_episodes", verbs=(*_RUNS, *_GATES)),
     _setting("Registry", "judgeCheckpoints", "--judge-checkpoints", "registry.judge_checkpoints", verbs=_TRAINS),
@@ -280,9 +280,10 @@ _SETTINGS_OPTIONS = (
     _setting("Home", "plugins", "--plugin", "plugins", "ALPHASWARM_RL_PLUGINS", verbs=(EVERY,), type_=TEXTS),
     _setting("Home", "dbUrl", "--db-url", "ledger.url", "ALPHASWARM_RL_DB_URL", verbs=(*_RUNS, EVERY)),
     _setting("Home", "episodeRate", "--episode-rate", "ledger.episode_rate", verbs=_TRAINS),
-    _setting("Home", "haltPollSeconds", "--halt-poll-seconds", "ledger.halt_poll_seconds", verbs=(*_RUNS, "infer")),
+    _setting("Home", "haltPollSeconds", "--halt-poll-seconds", "ledger.halt_poll_seconds",
+             verbs=(*_RUNS, "infer", "decide")),
     _setting("Home", "haltSilenceSeconds", "--halt-silence-seconds", "ledger.halt_silence_seconds",
-             verbs=(*_RUNS, "infer")),
+             verbs=(*_RUNS, "infer", "decide")),
     _setting("Home", "heartbeatSeconds", "--heartbeat-seconds", "ledger.heartbeat_seconds"),
     _setting("Home", "silenceSeconds", "--silence-seconds", "ledger.silence_seconds"),
 )  # fmt: skip
