@@ -148,9 +148,9 @@ def test_what_is_not_finite_is_no_number(name, wrong):
 def test_what_does_not_exist_is_nan_and_has_a_reason(returns, reasons):
     benchmark = np.linspace(0.0, 0.01, len(returns))
     found = return_measures(np.array(returns), 252, benchmark=benchmark)
-    said = undefined_reasons([found], [len(returns)])
-    assert set(said) == {name for name, value in found.items() if math.isnan(value)} == reasons
-    assert not any("not finite" in reason for reason in said.values())
+    reasons_given = undefined_reasons([found], [len(returns)])
+    assert set(reasons_given) == {name for name, value in found.items() if math.isnan(value)} == reasons
+    assert not any("not finite" in reason for reason in reasons_given.values())
     assert not any(math.isinf(value) for value in found.values())
 
 
