@@ -7,8 +7,9 @@ from alphaswarm_rl import make_env
 from alphaswarm_rl.core.errors import AlphaSwarmError, ComponentError, EnvError
 from alphaswarm_rl.core.hashing import canonical_fields
 from alphaswarm_rl.envs.stock_portfolio import StockPortfolio
+from alphaswarm_rl.market.panel import MarketPanel
 from tests.envs.panels import random_panel
-from tests.envs.test_trades import BRACKET, FREE, SEEN, WEIGHT, fill_rows, steps_of, trend
+from tests.envs.test_trades import BRACKET, FREE, SEEN, WEIGHT, fill_rows, on_device, steps_of, trend
 
 AT_DECISION = {"sizing": "at_decision"}
 
@@ -81,3 +82,36 @@ def test_a_state_is_put_back_and_goes_on_bit_for_bit():
     env.set_state(state)
     again = [env.step(one)[4]["portfolio_value"] for one in actions[1:]]
     np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_orders_know_nothing_of_the_bars_that_come(backend):
+    past = random_panel(5, bars=30, gaps=False)
+    now = 14
+    later = {name: getattr(past, name).copy() for name in ("open", "high", "low", "close", "volume")}
+    for name in ("open", "high", "low", "close"):
+        later[name][now + 1 :] *= 1.7
+    other = MarketPanel.from_arrays({"timestamps": past.timestamps, "assets": list(past.assets), **later})
+    found = []
+    for panel in (past, other):
+        rules = {"lot": 1, "rebalance_threshold": 0.02}
+        env = make_env(
+            "stock_trading",
+            panel=panel,
+            phase="evaluate",
+            backend=backend,
+            **WEIGHT,
+            **SEEN,
+            **AT_DECISION,
+            order_rules=rules,
+        )
+        env.log_trades()
+        env.reset()
+        rng, ordered = np.random.default_rng(1), []
+        for _ in range(now + 1):
+            *_, infos = env.step(on_device(env, rng.uniform(0.0, 0.4, (1, 4)).astype(np.float32)))
+            ordered.append(infos["trades"]["ordered"] if backend == "torch" else env.sized.orders.copy())
+        found.append(np.array([np.asarray(orders) for orders in ordered]))
+    # What NumPy's form ordered at the last bar that is alike; torch shows what was filled, one bar less.
+    alike = now + 1 if backend == "numpy" else now
+    np.testing.assert_array_equal(found[0][:alike], found[1][:alike])

@@ -82,8 +82,8 @@ def test_what_is_not_ordered_says_why():
     [
         ({"positions": None}, "positions_unknown", "not the same as none"),
         ({"cash": None}, "cash_unknown", "could not be had"),
-        ({"prices": {}}, "price_unknown", "KO is wanted, and has no price"),
-        ({"prices": {"KO": Price(float("nan"), DAY)}}, "price_unknown", "KO is wanted"),
+        ({"prices": {}}, "price_unknown", "KO has a target weight, and no price"),
+        ({"prices": {"KO": Price(float("nan"), DAY)}}, "price_unknown", "KO has a target weight"),
         ({"positions": {"PEP": 1.0}, "prices": {"KO": Price(10.0, DAY)}}, "price_unknown", "PEP is held"),
         ({"tradable": ()}, "market_closed", "nothing can be traded now"),
         ({"cash": -5.0}, "no_buying_power", "worth -5.00"),

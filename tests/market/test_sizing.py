@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alphaswarm_rl.core.contracts import Trade
 from alphaswarm_rl.core.errors import BookError, DataError
 from alphaswarm_rl.market.book import Book
-from alphaswarm_rl.market.costs import CostModel
+from alphaswarm_rl.market.costs import CostModel, carried, fee
 from alphaswarm_rl.market.margin import CASH_ACCOUNT, Margin
 from alphaswarm_rl.market.quotes import Quotes
 from alphaswarm_rl.market.sizing import SHORTFALLS, SizedOrders, SizingRules, refuse_unsizable, size_orders
@@ -118,6 +118,11 @@ class TestFills:
         assert account.positions == [50.0, 40.0]
         assert account.cash == 0.0
 
+    def test_a_cash_account_sells_what_it_has_and_no_more(self):
+        account = book(positions=(3.0, 0.0))
+        (fill,) = account.trade_units([-5, -5], Quotes([10.0, 10.0]))
+        assert (fill.quantity, account.positions) == (-3.0, [0.0, 0.0])
+
     def test_a_fraction_that_is_cut_is_the_last(self):
         account = book(positions=(0.0, 0.0, 0.0))
         account.trade_units([10, 90, 20], Quotes([10.0, 10.0, 10.0]))
@@ -141,6 +146,35 @@ class TestFills:
         account.trade_units([-10, 10], Quotes([10.0, 10.0]))
         assert account.positions == [90.0, 0.0]
         assert account.cash == pytest.approx(-600.0)
+
+
+@examples(max_examples=300)
+@given(
+    lots=st.integers(0, 400),
+    lot=st.sampled_from([1.0, 5.0, 0.1]),
+    price=st.sampled_from([0.1, 0.3, 9.99, 70.1]),
+    closed=st.sampled_from([0.0, -0.0, 7.0, -7.0]),
+    initial=st.sampled_from([1.0, 0.5, 0.3]),
+    rate=st.sampled_from([0.0, 0.0007, 0.01]),
+    least=st.sampled_from([0.0, 1.0]),
+    impact=st.sampled_from([0.0, 0.1]),
+)
+def test_money_for_exactly_so_many_lots_carries_them(lots, lot, price, closed, initial, rate, least, impact):
+    model = CostModel(commission_rate=rate, commission_minimum=least, half_spread_bps=2.0, impact=impact)
+    rates, sign = model.rates(252), math.copysign(1.0, closed)
+
+    def needed(count):
+        whole, part = (fee(rates, sign * units, price, 1e4).total for units in (abs(closed) + count * lot, abs(closed)))
+        return initial * (count * lot * price) + (whole - part)
+
+    def most(free):
+        return carried(rates, free, price, 1e4, closed, initial, lot)
+
+    free = needed(lots)
+    assert most(free) == lots * lot
+    if lots:
+        assert most(free * (1 - 1e-9)) == (lots - 1) * lot
+    assert most(-1.0) == 0.0
 
 
 def random_accounts(world, seed, count):
@@ -188,6 +222,7 @@ def test_numba_and_torch_order_what_the_book_orders(world, seed, rules):
             np.testing.assert_array_equal(one.orders, expected.orders)
         else:
             np.testing.assert_allclose(one.orders * prices, expected.orders * prices, rtol=1e-9, atol=1e-11 * START)
+            np.testing.assert_array_equal(one.orders != 0, expected.orders != 0)
         np.testing.assert_array_equal(one.reasons, expected.reasons)
         assert one.reasons.dtype == np.int8
     np.testing.assert_array_equal(found.orders, on_torch.orders.numpy())
@@ -234,6 +269,15 @@ def test_orders_keep_to_the_rules_whatever_the_account(world, seed, rules):
         assert left >= min(free, 0.0) - paid - 1e-6
         if not world.margin.lends:
             assert account.cash >= 0
+
+
+def test_after_a_fraction_that_is_cut_nothing_follows():
+    row = [[0.9, 0.6, 0.4]]
+    given_ = [np.array([1000.0]), np.zeros((1, 3)), np.array(row), np.full((1, 3), 10.0), np.ones((1, 3), bool)]
+    for arrays in (given_, [torch.from_numpy(array) for array in given_]):
+        found = size_orders(*arrays, FREE.rates(252), CASH_ACCOUNT, SizingRules())
+        assert found.orders.tolist() == [[90.0, pytest.approx(10.0), 0.0]]
+        assert [SHORTFALLS[reason] for reason in found.reasons[0].tolist()] == ["", "buying_power", "buying_power"]
 
 
 def test_impact_without_volume_and_arrays_that_do_not_fit_are_refused():

@@ -229,3 +229,22 @@ def test_without_stages_nothing_is_logged_of_them():
     infos = env.step(np.full((1, 5), 0.1, np.float32))[4]
     assert "rl_pipeline_history" not in infos
     assert "measured" not in infos["trades"]
+
+
+def test_in_torch_an_environment_does_the_same():
+    here, there = (environment(PIPELINE, num_envs=3, phase="evaluate", backend=one) for one in ("numpy", "torch"))
+    for env in (here, there):
+        env.log_trades()
+        env.reset()
+    rng = np.random.default_rng(0)
+    for _ in range(here.plan.length - 1):
+        action = rng.uniform(0, 1, (3, 5)).astype(np.float32)
+        ours, theirs = here.step(action)[4], there.step(there.market.backend.put(action))[4]
+        assert list(ours["rl_pipeline_history"]) == list(theirs["rl_pipeline_history"])
+        for name, weights in ours["rl_pipeline_history"].items():
+            found = theirs["rl_pipeline_history"][name].numpy()
+            np.testing.assert_allclose(found, weights, rtol=1e-9, atol=1e-12, err_msg=name)
+        measured = theirs["trades"]["measured"].numpy()
+        np.testing.assert_allclose(measured, ours["trades"]["measured"], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(theirs["portfolio_value"].numpy(), ours["portfolio_value"], rtol=1e-12)
+    assert (ours["rl_pipeline_history"]["risk_limits"] == 0).all()

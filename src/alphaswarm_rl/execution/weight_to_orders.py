@@ -116,7 +116,10 @@ class WeightToOrders:
 
     def _refuse_unfit(self, target: TargetWeights, account: AccountNow) -> None:
         """Refuses what is wrong in itself."""
-        known = set(target.assets)
+        self._refuse_account(account, set(target.assets))
+        self._refuse_target(target)
+
+    def _refuse_account(self, account: AccountNow, known: set[str]) -> None:
         for symbol, units in (account.positions or {}).items():
             if not math.isfinite(units):
                 raise OrderError(f"the position in {symbol}", f"it is {units}", "Ask the broker again.")
@@ -135,6 +138,8 @@ class WeightToOrders:
                 raise OrderError(f"the symbol {symbol!r}", "the targets have none", nearest(symbol, known))
         if account.cash is not None and not math.isfinite(account.cash):
             raise OrderError("the account's cash", f"it is {account.cash}", "Ask the broker again.")
+
+    def _refuse_target(self, target: TargetWeights) -> None:
         short = next((symbol for symbol, weight in target.as_dict().items() if weight < 0), None)
         if short is not None and not self.margin.short:
             raise OrderError(
@@ -158,13 +163,19 @@ class WeightToOrders:
             return CASH_UNKNOWN, "the cash could not be had"
         if account.tradable is not None and not account.tradable:
             return MARKET_CLOSED, "nothing can be traded now"
+        return self._price_trouble(target, account, account.positions)
+
+    def _price_trouble(
+        self, target: TargetWeights, account: AccountNow, positions: Mapping[str, float]
+    ) -> tuple[str, str] | None:
+        """The price without which the equity, or an order, is not known."""
         for symbol, weight in zip(target.assets, target.weights.tolist(), strict=True):
-            held = account.positions.get(symbol, 0.0) != 0
-            wanted = weight != 0 and (account.tradable is None or symbol in account.tradable)
-            if (held or wanted) and not _value(account.prices.get(symbol)) > 0:
-                return PRICE_UNKNOWN, f"{symbol} is {'held' if held else 'wanted'}, and has no price"
+            held = positions.get(symbol, 0.0) != 0
+            bought = weight != 0 and (account.tradable is None or symbol in account.tradable)
+            if (held or bought) and not _value(account.prices.get(symbol)) > 0:
+                return PRICE_UNKNOWN, f"{symbol} {'is held' if held else 'has a target weight'}, and no price"
         for symbol, age in self._stale(target, account).items():
-            if account.positions.get(symbol, 0.0) != 0:
+            if positions.get(symbol, 0.0) != 0:
                 return PRICE_STALE, f"{symbol} is held, and its price is {age:.0f} s old"
         return None
 

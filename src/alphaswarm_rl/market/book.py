@@ -134,7 +134,7 @@ class Book:
         """
         self._check(targets, quotes, "target weights")
         equity = self.equity(quotes.prices)
-        wanted, reasons = [0.0] * len(targets), [NOTHING] * len(targets)
+        by_rules, reasons = [0.0] * len(targets), [NOTHING] * len(targets)
         for asset, (target, held) in enumerate(zip(targets, self.positions, strict=True)):
             weight = target if self.margin.short else max(target, 0.0)
             if weight == 0 and held == 0:
@@ -144,14 +144,14 @@ class Book:
             elif not quotes.trades(asset, self.rates):
                 reasons[asset] = NOT_TRADABLE
             else:
-                wanted[asset], reasons[asset] = rules.wanted(weight, held, equity, quotes.prices[asset])
+                by_rules[asset], reasons[asset] = rules.order(weight, held, equity, quotes.prices[asset])
         account = Book(self.cash, list(self.positions), self.costs, self.margin, self.periods_per_year)
         orders = [0.0] * len(targets)
-        for fill in account.trade_units(wanted, quotes, lot=rules.lot):
+        for fill in account.trade_units(by_rules, quotes, lot=rules.lot):
             orders[fill.asset] = fill.quantity
         for asset, order in enumerate(orders):
-            if order != wanted[asset]:
-                unmade = wanted[asset] < 0 < self.positions[asset] and not self.margin.lends
+            if order != by_rules[asset]:
+                unmade = by_rules[asset] < 0 < self.positions[asset] and not self.margin.lends
                 reasons[asset] = COSTS if unmade else BUYING_POWER
             if 0 < abs(order) * quotes.prices[asset] < rules.min_notional:
                 orders[asset], reasons[asset] = 0.0, BUYING_POWER

@@ -149,11 +149,7 @@ class NumpyDecisionStep:
             kernels.adjust(*self._adjust_args)
         if self._in_units and market.fill.lag:
             # Units that were ordered before a split are that many more after it.
-            splits = market.splits[view.bar]
-            if self.sized is not None:
-                self._orders *= splits
-            else:
-                self._targets *= splits if self._trade.way == "shares" else splits[:, self._trade.asset]
+            self._split(market.splits[view.bar])
         if market.fill.lag and market.fill.price == "close" and self._trade.bracket:
             self._exit_and_fill()
         elif market.fill.lag:
@@ -167,6 +163,13 @@ class NumpyDecisionStep:
         kernels.mark(*self._mark_args)
         if self._lends and np.count_nonzero(view.called):
             self._call()
+
+    def _split(self, splits: Array) -> None:
+        """Multiplies the units that are ordered."""
+        if self.sized is not None:
+            self._orders *= splits
+        else:
+            self._targets *= splits if self._trade.way == "shares" else splits[:, self._trade.asset]
 
     def _call(self) -> None:
         """Closes the accounts that are called for margin."""

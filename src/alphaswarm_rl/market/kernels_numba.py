@@ -301,14 +301,14 @@ def size_orders(
     rates = _rates(numbers)
     assets = positions.shape[1]
     price, units, moves = np.empty(assets), np.ones(assets), np.empty(assets, np.bool_)
-    sizes, places, wanted = np.empty(5 * assets), np.empty(3 * assets, np.int64), np.empty(assets)
+    sizes, places, by_rules = np.empty(5 * assets), np.empty(3 * assets, np.int64), np.empty(assets)
     for i in range(first, last):
         _quote(time[i], prices, tradable, volume, rates, price, units, moves)
         held = positions[i]
         equity = cash[i] + _net(held, price)
         for j in range(assets):
             weight = weights[i, j] if short else max(weights[i, j], 0.0)
-            wanted[j] = 0.0
+            by_rules[j] = 0.0
             reasons[i, j] = sizing_rules.NOTHING
             if weight == 0.0 and held[j] == 0.0:
                 continue
@@ -317,12 +317,14 @@ def size_orders(
             elif not moves[j]:
                 reasons[i, j] = sizing_rules.NOT_TRADABLE
             else:
-                wanted[j], reasons[i, j] = _wanted(weight, held[j], equity, price[j], threshold, lot, least, most)
-        _fill_units(cash[i], held, wanted, price, moves, units, rates, initial, short, lot, sizes, places, orders[i])
+                by_rules[j], reasons[i, j] = _order_by_rules(
+                    weight, held[j], equity, price[j], threshold, lot, least, most
+                )
+        _fill_units(cash[i], held, by_rules, price, moves, units, rates, initial, short, lot, sizes, places, orders[i])
         for j in range(assets):
             order = orders[i, j]
-            if order != wanted[j]:
-                unmade = wanted[j] < 0.0 and held[j] > 0.0 and not short and initial >= 1.0
+            if order != by_rules[j]:
+                unmade = by_rules[j] < 0.0 and held[j] > 0.0 and not short and initial >= 1.0
                 reasons[i, j] = sizing_rules.COSTS if unmade else sizing_rules.BUYING_POWER
             if order != 0.0 and abs(order) * price[j] < least:
                 orders[i, j] = 0.0
@@ -349,8 +351,8 @@ def _net(held, price):
 
 
 @njit(cache=True)
-def _wanted(weight, held, equity, price, threshold, lot, least, most):
-    """`SizingRules.wanted`."""
+def _order_by_rules(weight, held, equity, price, threshold, lot, least, most):
+    """`SizingRules.order`."""
     exits = weight == 0.0
     order = -held if exits else weight * equity / price - held
     if abs(order) * price <= DUST * equity:

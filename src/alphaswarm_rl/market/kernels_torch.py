@@ -202,21 +202,25 @@ def size_orders(
     equity = (cash + _add_up(values(positions, quote.price)))[:, None]
     alive = equity > 0
     price = torch.where(quote.trades, quote.price, 1.0)
-    wanted, reasons = _wanted(weight, positions, torch.where(alive, equity, 1.0), price, rules)
+    by_rules, reasons = _orders_by_rules(weight, positions, torch.where(alive, equity, 1.0), price, rules)
     unmet = (weight != 0) | (positions != 0)
     for broken, reason in ((~quote.trades, sizing_rules.NOT_TRADABLE), (~alive, sizing_rules.NO_EQUITY)):
-        wanted = torch.where(broken, 0.0, wanted)
+        by_rules = torch.where(broken, 0.0, by_rules)
         reasons = torch.where(broken, torch.where(unmet, reason, sizing_rules.NOTHING), reasons)
-    orders = _fill_units(cash, positions, wanted, quote, rates, margin, rules.lot).traded
-    unmade = (wanted < 0) & (positions > 0) & (not margin.lends)
-    reasons = torch.where(orders != wanted, torch.where(unmade, sizing_rules.COSTS, sizing_rules.BUYING_POWER), reasons)
+    orders = _fill_units(cash, positions, by_rules, quote, rates, margin, rules.lot).traded
+    unmade = (by_rules < 0) & (positions > 0) & (not margin.lends)
+    reasons = torch.where(
+        orders != by_rules, torch.where(unmade, sizing_rules.COSTS, sizing_rules.BUYING_POWER), reasons
+    )
     small = (orders != 0) & (orders.abs() * price < rules.min_notional)
     orders, reasons = torch.where(small, 0.0, orders), torch.where(small, sizing_rules.BUYING_POWER, reasons)
     return orders, reasons.to(torch.int8)
 
 
-def _wanted(weight: Tensor, held: Tensor, equity: Tensor, price: Tensor, rules: SizingRules) -> tuple[Tensor, Tensor]:
-    """`SizingRules.wanted`; the last rule that an order breaks is written first."""
+def _orders_by_rules(
+    weight: Tensor, held: Tensor, equity: Tensor, price: Tensor, rules: SizingRules
+) -> tuple[Tensor, Tensor]:
+    """`SizingRules.order`; the last rule that an order breaks is written first."""
     exits = weight == 0
     order = torch.where(exits, -held, weight * equity / price - held)
     small = ~exits & (order.abs() * price < rules.rebalance_threshold * equity)

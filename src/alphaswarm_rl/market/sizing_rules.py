@@ -67,10 +67,11 @@ class SizingRules:
         """The largest order in money; infinite where there is no limit."""
         return math.inf if self.max_order_notional is None else float(self.max_order_notional)
 
-    def wanted(self, weight: float, held: float, equity: float, price: float) -> tuple[float, int]:
+    def order(self, weight: float, held: float, equity: float, price: float) -> tuple[float, int]:
         """The order that makes a weight of the equity out of what is held, and why it is less; buying power apart.
 
-        This is the definition. Batched forms, held to it by tests: `kernels_numba._wanted`, `kernels_torch._wanted`.
+        This is the definition. Batched forms, held to it by tests: `kernels_numba._order_by_rules` and
+        `kernels_torch._orders_by_rules`.
 
         Args:
             weight: Part of the equity.
