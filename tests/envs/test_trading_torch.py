@@ -20,6 +20,7 @@ from alphaswarm_rl.envs.making import make_env
 from alphaswarm_rl.envs.trading_torch import TorchTradingEnv
 from tests.envs.contract import check_vector_env
 from tests.envs.panels import random_panel
+from tests.portfolio.stages import KWARGS as STAGES
 
 #: The environment that is composed here; named so that its alias is known.
 ALIAS = stock_trading.StockTrading.rl_alias
@@ -212,7 +213,8 @@ def test_every_part_equals_its_numpy_form(kind, alias):
     if kind == "termination":
         slot = {"terminations": [reference]}
     elif kind == "portfolio_stage":
-        slot = {"action": {"class": "continuous_weights"}, "portfolio": [reference]}
+        stage = {"class": alias, "kwargs": STAGES.get(alias, {})}
+        slot = {"action": {"class": "continuous_weights"}, "portfolio": [stage]}
     else:
         slot = {kind: reference}
     if alias == "next_open":

@@ -155,6 +155,15 @@ def test_more_bars_continue_as_if_all_had_been_there(alias):
         np.testing.assert_array_equal(part.state[name], table, err_msg=name)
 
 
+@every_stage
+def test_bars_that_were_corrected_are_looked_at_anew(alias):
+    panel, other = panel_for(), panel_for(seed=9)
+    part = parts_of([alias], market_for(panel), N)[0]
+    part.extend_behind(market_for(other), None)
+    for name, table in parts_of([alias], market_for(other), N)[0].state.items():
+        np.testing.assert_array_equal(part.state[name], table, err_msg=name)
+
+
 def cut(panel, count):
     """The first bars of a panel."""
     return panel if count == panel.num_bars else panel.window(end=panel.timestamps[count])

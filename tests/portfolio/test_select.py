@@ -8,6 +8,7 @@ import pytest
 from alphaswarm_rl.core.errors import ComponentError, DataError
 from alphaswarm_rl.core.refs import reference
 from alphaswarm_rl.envs.making import make_env
+from alphaswarm_rl.market.covariance import bar_returns
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.portfolio.rebalance import first_bars
 from alphaswarm_rl.portfolio.select import top_k
@@ -146,3 +147,17 @@ def test_periods_are_those_of_the_calendar(period, begins):
     moments = ["2023-12-29T10", "2023-12-29T16", "2023-12-31T10", "2024-01-01T00", "2024-01-05T00", "2024-02-05T00"]
     panel = replace(panel_for(bars=6), timestamps=np.array(moments, "datetime64[ns]"))
     assert first_bars(panel, period).astype(int).tolist() == begins
+
+
+@pytest.mark.parametrize("since", [0, 1, 2, 30, 59])
+def test_returns_from_a_bar_on_are_those_of_all_bars(since):
+    panel = panel_for()
+    np.testing.assert_array_equal(bar_returns(panel, since), bar_returns(panel)[since:])
+
+
+@pytest.mark.parametrize("alias", ["liquidity", "momentum"])
+def test_what_is_selected_at_some_bars_is_what_is_selected_at_all_of_them(alias):
+    panel, selector = panel_for(), stage(alias)
+    every = selector.selects(panel, np.arange(60))
+    for bars in ([0], [59], [3, 17, 40], [7, 8, 9]):
+        np.testing.assert_array_equal(selector.selects(panel, np.array(bars)), every[bars])

@@ -266,6 +266,8 @@ def test_every_parameter_of_every_component_is_part_of_the_canonical_form(cls):
         "stacked": {"parts": [{"class": "portfolio_state"}]},
         "composite": {"terms": [{"class": "pnl"}]},
         "risk_breach": {"max_gross": 1.5},
+        "risk_limits": {"max_gross": 1.5},
+        "static_universe": {"symbols": ["KO"]},
         "static": {"symbols": ["KO"]},
     }.get(cls.rl_alias, {})
     from_the_start = {name for name, field in cls.Config.model_fields.items() if not is_added(field)}

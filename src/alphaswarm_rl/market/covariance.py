@@ -10,18 +10,24 @@ from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.core.view import Panel
 
 
-def bar_returns(panel: Panel) -> Array:
-    """Simple returns from bar t - 1 to bar t, (T, A); NaN at the first bar and until an asset has two prices.
+def bar_returns(panel: Panel, since: int = 0) -> Array:
+    """Simple returns from bar t - 1 to bar t, (T - since, A); NaN at the first bar and until an asset has two prices.
 
     Where prices do not contain splits and dividends, they are counted here: what a holder has at t over t - 1.
+
+    Args:
+        panel: The bars.
+        since: The first bar whose returns are wanted.
     """
-    worth = panel.close
+    first = max(since, 1)
+    worth = panel.close[first:]
+    splits = 1.0 if panel.splits is None else panel.splits[first:]
     if not panel.adjusted and panel.splits is not None:
-        worth = worth * panel.splits
+        worth = worth * splits
     if not panel.adjusted and panel.dividends is not None:
-        worth = worth + panel.dividends * (1.0 if panel.splits is None else panel.splits)
-    out = np.full(panel.close.shape, np.nan)
-    out[1:] = worth[1:] / panel.close[:-1] - 1.0
+        worth = worth + panel.dividends[first:] * splits
+    out = np.full((panel.num_bars - since, panel.num_assets), np.nan)
+    out[first - since :] = worth / panel.close[first - 1 : -1] - 1.0
     return out
 
 

@@ -114,7 +114,7 @@ class StagePart(Part):
         """Selects and allocates at the bars that are new."""
         stage, known = self.stage, self._panel
         check_columns(stage, panel)
-        if known is None or not _continues(panel, known):
+        if stage.role in ("select", "allocate") and known is not None and not _continues(panel, known):
             self._chosen = self._allocated = None
         if stage.role == "select":
             self._chosen = _held(stage, panel, self._chosen, np.bool_, self._selects)

@@ -90,9 +90,11 @@ class LiquiditySelector(SelectStage):
         """Those that traded enough."""
         assert panel.volume is not None  # `needs`
         config, total = self.config, np.zeros((len(bars), panel.num_assets))
-        money = np.where(panel.tradable, np.nan_to_num(panel.close) * panel.volume, 0.0)
+        first = max(int(bars.min()) - config.lookback + 1, 0)
+        price = np.nan_to_num(panel.close[first:])
+        money = np.where(panel.tradable[first:], price * panel.volume[first:], 0.0)
         for back in range(config.lookback):
-            total += np.where((bars >= back)[:, None], money[bars - back], 0.0)
+            total += np.where((bars >= back)[:, None], money[np.maximum(bars - back - first, 0)], 0.0)
         return np.asarray(total / config.lookback >= config.min_traded_value)
 
 
@@ -124,10 +126,11 @@ class MomentumSelector(SelectStage):
         """Those that gained most."""
         config = self.config
         growth = np.ones((len(bars), panel.num_assets))
-        factors = 1.0 + bar_returns(panel)
+        first = max(int(bars.min()) - config.skip - config.lookback, 0)
+        factors = 1.0 + bar_returns(panel, first)
         # Bar by bar and not by a running product: what a window gained does not depend on where the bars begin.
         for back in range(config.skip, config.skip + config.lookback):
-            growth *= np.where((bars > back)[:, None], factors[bars - back], np.nan)
+            growth *= np.where((bars > back)[:, None], factors[np.maximum(bars - back - first, 0)], np.nan)
         takes_part = np.isfinite(growth) & panel.tradable[bars]
         return top_k(np.where(takes_part, growth, -np.inf), config.k) & takes_part
 
