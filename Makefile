@@ -78,6 +78,7 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/native_ppo.py
 	$(BIN)/python benchmarks/brake.py
 	$(BIN)/python benchmarks/data_check.py
+	$(BIN)/python benchmarks/backtest.py
 	$(BIN)/python benchmarks/pipeline.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.
