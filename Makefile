@@ -80,6 +80,7 @@ bench: $(VENV)/.everything
 	$(BIN)/python benchmarks/data_check.py
 	$(BIN)/python benchmarks/overfitting.py
 	$(BIN)/python benchmarks/decide.py
+	$(BIN)/python benchmarks/backtest.py
 	$(BIN)/python benchmarks/pipeline.py
 
 # The peers' needs contradict each other, so only torch brings its own; everything else is listed.

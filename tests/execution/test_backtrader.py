@@ -14,12 +14,14 @@ from alphaswarm_rl.execution.backtrader import BacktraderEngine
 from alphaswarm_rl.execution.decision import Decision
 from alphaswarm_rl.execution.engine import BacktestRequest
 from alphaswarm_rl.execution.native import NativeEngine
+from alphaswarm_rl.inference.builder import is_stateful
 from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.market import market_of
 from alphaswarm_rl.market.panel import MarketPanel
 from alphaswarm_rl.market.sizing import SizingRules
 from tests.envs.panels import random_panel
+from tests.execution.plays import environment
 
 PATHS = 200
 RULES = (
@@ -69,6 +71,8 @@ def test_positions_and_cash_of_random_weights_are_ours(fill):
         np.testing.assert_allclose(theirs.equity, ours.equity, atol=1e-6, err_msg=str(seed))
         np.testing.assert_allclose(theirs.cost, ours.cost, atol=1e-6, err_msg=str(seed))
         np.testing.assert_allclose(theirs.orders, ours.orders, atol=1e-6, err_msg=str(seed))
+        ordered = [sorted(zip(each.fills.row, each.fills.asset, strict=True)) for each in (ours, theirs)]
+        assert ordered[0] == ordered[1], seed
         cut += int((np.abs(ours.log["ordered"] - ours.orders) > 1e-3).any())
         assert ours.turnover.any()
     assert cut > PATHS // 10  # what the open made too dear was there to be compared
@@ -87,6 +91,28 @@ def test_an_asset_that_does_not_trade_at_the_open_stays():
     np.testing.assert_allclose(theirs.positions, ours.positions, atol=1e-6)
     np.testing.assert_allclose(theirs.cash, ours.cash, atol=1e-6)
     assert ours.positions[5, 1] == ours.positions[4, 1] > 0
+
+
+def test_an_environment_on_it_plays_episode_after_episode_and_has_no_state():
+    panel = random_panel(3, bars=14, assets=3, gaps=False)
+    env = environment("rl_backtest", panel, num_envs=2, sizing="at_decision", engine="backtrader")
+    twin = environment("rl_backtest", panel, num_envs=2, sizing="at_decision")
+    rng = np.random.default_rng(0)
+    env.reset(seed=1)
+    twin.reset(seed=1)
+    ends = 0
+    for _ in range(40):
+        actions = rng.uniform(0.0, 0.3, env.action_space.shape).astype(np.float32)
+        theirs, ours = env.step(actions), twin.step(actions)
+        np.testing.assert_allclose(theirs[4]["portfolio_value"], ours[4]["portfolio_value"], atol=1e-6)
+        np.testing.assert_array_equal(theirs[3], ours[3])
+        ends += int(theirs[3].sum())
+    assert ends == 6  # three episodes of each
+    assert is_stateful(twin)
+    assert not is_stateful(env)
+    before = threading.active_count()
+    env.close()
+    assert threading.active_count() == before - 2
 
 
 def test_its_threads_end_with_their_sessions():

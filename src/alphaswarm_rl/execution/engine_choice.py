@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from alphaswarm_rl.core.errors import EnvError
 from alphaswarm_rl.core.kinds import BaseBacktestEngine, EnvComponent
@@ -34,7 +34,7 @@ class EngineChoice:
 
     def env(self, ref: ComponentRef) -> EnvComponent:
         """The environment as it is backtested: one that trades, sized as was chosen."""
-        component = ref.build()
+        component: EnvComponent = ref.build()
         if not isinstance(component, TradingComponent):
             raise EnvError(
                 f"a backtest of env {component.rl_alias!r}",
@@ -43,7 +43,7 @@ class EngineChoice:
             )
         if self.sizing not in (None, component.config.sizing):
             kwargs: JsonObject = {**ref.kwargs, "sizing": self.sizing}
-            component = reference({"class": ref.name, "kwargs": kwargs}, "env").build()
+            component = cast(TradingComponent, reference({"class": ref.name, "kwargs": kwargs}, "env").build())
         engine = self.build()
         if isinstance(engine, SteppedEngine):
             engine.check_orders(component.config.fill, component.config.sizing)
