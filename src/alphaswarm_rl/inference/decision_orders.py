@@ -148,7 +148,7 @@ def orders_of(
 
 
 def _legs(view: View, decider: Decider, held: float, units: float) -> tuple[float | None, float | None]:
-    """Stop and take-profit of an order that enters on a side that is not held; None where the action has no brackets."""
+    """Stop and take-profit of an order that enters on a side that is not held; None where there are no brackets."""
     legs, after = decider.legs(view), held + units
     if legs is None or after == 0 or np.sign(after) == np.sign(held):
         return None, None
