@@ -5,6 +5,7 @@ Each bar's features equal those that the pipeline computes of the whole history,
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -121,14 +122,18 @@ class CarriedHistory:
     def _refuse_other_features(self, row: BarRow) -> None:
         """Refuses a bar without a feature that the pipeline takes as it is, and one with another."""
         given = tuple(name for name in self._recent.market_feature_names if turbulence_window(name) is None)
-        for what, names, needed in (
-            ("feature", row.features, self._taken),
-            ("market feature", row.market_features, given),
-        ):
-            missing, strange = [n for n in needed if n not in names], [n for n in names if n not in needed]
-            if missing or strange:
-                why = "the bar lacks it: the data pipeline takes it as it is" if missing else "the policy sees none"
-                raise DataError(f"{what} {(missing or strange)[0]!r}", why, "Give it." if missing else "Leave it out.")
+        _refuse_other_names("feature", row.features, self._taken)
+        _refuse_other_names("market feature", row.market_features, given)
         for name, values in row.features.items():
             if np.shape(values) != (len(self._recent.assets),) or np.isinf(values).any():
                 raise DataError(f"feature {name!r}", "it is not one finite number, or NaN, per asset", "Mend it.")
+
+
+def _refuse_other_names(what: str, names: Collection[str], needed: Sequence[str]) -> None:
+    for name in needed:
+        if name not in names:
+            why = "the bar lacks it, and the data pipeline takes it as it is"
+            raise DataError(f"{what} {name!r}", why, "Give it.")
+    for name in names:
+        if name not in needed:
+            raise DataError(f"{what} {name!r}", "the policy sees none of that name", "Leave it out.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphaswarm_rl.core.orders import DomainOrder, Skipped, TimeInForce, client_order_id
+from alphaswarm_rl.core.orders import DomainOrder, Skipped, client_order_id
 from alphaswarm_rl.core.types import Array
 from alphaswarm_rl.core.view import View
 from alphaswarm_rl.market import kernels_numba as kernels
@@ -119,38 +119,40 @@ def orders_of(
         found: Their units.
         run_id: The run whose policy decided: orders are named by it.
     """
-    panel, held, last = view.market.panel, view.positions[0], trace[-1][0]
+    panel, held = view.market.panel, view.positions[0].tolist()
     stopped = decider.stopped(view)[0] if decider.stops_orders else np.zeros(len(held), np.bool_)
-    legs, price = decider.legs(view), view.market.fill.price
-    when: TimeInForce = "at_open" if price == "open" else "at_close"
     made, skipped = [], []
-    for asset, symbol in enumerate(panel.assets):
-        units, reason = float(found.units[asset]), found.reasons[asset]
-        if reason:
+    for asset, (symbol, units) in enumerate(zip(panel.assets, found.units.tolist(), strict=True)):
+        if found.reasons[asset]:
             detail = f"{found.wanted[asset]:.6g} units are wanted and {units:.6g} ordered"
-            skipped.append(Skipped(symbol, reason, detail))
+            skipped.append(Skipped(symbol, found.reasons[asset], detail))
         if units == 0:
             continue
-        target = float(last if np.ndim(last) == 0 else last[asset])
-        enters = (
-            legs is not None
-            and float(held[asset]) + units != 0
-            and np.sign(held[asset] + units) != np.sign(held[asset])
-        )
+        reason = _reason(decider, trace, asset, stopped=bool(stopped[asset]))
+        stop, take = _legs(view, decider, held[asset], units)
+        target = float(np.broadcast_to(trace[-1][0], len(held))[asset])
         order = DomainOrder(
             client_id=client_order_id(run_id, panel.timestamps[view.bar[0]], symbol, target),
             symbol=symbol,
             side="buy" if units > 0 else "sell",
             quantity=abs(units),
-            time_in_force=when,
-            stop_loss=float(legs[0][0]) if enters and legs is not None else None,
-            take_profit=float(legs[1][0]) if enters and legs is not None else None,
-            reason=_reason(decider, trace, asset, stopped=bool(stopped[asset])),
+            time_in_force="at_open" if view.market.fill.price == "open" else "at_close",
+            stop_loss=stop,
+            take_profit=take,
+            reason=reason,
         )
         reduces = held[asset] != 0 and (units > 0) == (held[asset] < 0)
         # As `WeightToOrders` sends them: what reduces in the order of assets, then the most valuable first.
         made.append((not reduces, 0.0 if reduces else -abs(units) * float(view.close[0, asset]), asset, order))
     return tuple(order for *_, order in sorted(made, key=lambda one: one[:3])), tuple(skipped)
+
+
+def _legs(view: View, decider: Decider, held: float, units: float) -> tuple[float | None, float | None]:
+    """Stop and take-profit of an order that enters on a side that is not held; None where there are no brackets."""
+    legs, after = decider.legs(view), held + units
+    if legs is None or after == 0 or np.sign(after) == np.sign(held):
+        return None, None
+    return float(legs[0][0]), float(legs[1][0])
 
 
 def _reason(decider: Decider, trace: list[Array], asset: int, *, stopped: bool) -> str:

@@ -33,6 +33,7 @@ from alphaswarm_rl.spec import RLExperimentSpec
 if TYPE_CHECKING:
     from alphaswarm_rl.core.component import RLComponent
     from alphaswarm_rl.core.kinds import Agent
+    from alphaswarm_rl.envs.trading_plan import TradingPlan
     from alphaswarm_rl.market.costs import CostModel
     from alphaswarm_rl.market.decider import Decider
     from alphaswarm_rl.market.margin import Margin
@@ -270,20 +271,22 @@ def make_plan(
             turbulence_threshold=None if trading is None else trading.turbulence_threshold,
             gates_first_bar=trading is None or trading.gates_first_bar,
         ),
-        market=None
-        if trading is None
-        else MarketPlan(
-            assets=trading.panel.assets,
-            warmup_bars=warmup_bars,
-            fill=trading.fill.name,
-            initial_cash=trading.initial_cash,
-            terms=terms_of(trading.costs, trading.margin, trading.sizing),
-            periods_per_year=trading.panel.periods_per_year,
-            history_start=history_start,
-        ),
+        market=None if trading is None else _market_plan(trading, warmup_bars, history_start),
         scope=scope_of(spec, raw),
         remembers=remembers or (obs.stack_frames or 1) > 1 or "recurrent" in agent.rl_tags,
         needs_env=agent.looks_at_market(),
+    )
+
+
+def _market_plan(trading: TradingPlan, warmup_bars: int, history_start: str | None) -> MarketPlan:
+    return MarketPlan(
+        assets=trading.panel.assets,
+        warmup_bars=warmup_bars,
+        fill=trading.fill.name,
+        initial_cash=trading.initial_cash,
+        terms=terms_of(trading.costs, trading.margin, trading.sizing),
+        periods_per_year=trading.panel.periods_per_year,
+        history_start=history_start,
     )
 
 
