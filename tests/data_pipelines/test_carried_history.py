@@ -57,10 +57,10 @@ def test_bars_one_at_a_time_are_the_whole_history_to_the_last_bit(seed, first, f
         pipeline.apply(whole.cut(2, whole.num_bars, warmup=1), fitted), fill_policy(fill), market.backend
     )
     for name in TABLES:
-        found, wanted = getattr(market, name), getattr(expected, name)
-        assert (found is None) == (wanted is None), name
+        found, other = getattr(market, name), getattr(expected, name)
+        assert (found is None) == (other is None), name
         if found is not None:
-            np.testing.assert_array_equal(found, wanted, err_msg=name)
+            np.testing.assert_array_equal(found, other, err_msg=name)
     np.testing.assert_array_equal(market.panel.feature_from, expected.panel.feature_from)
     np.testing.assert_array_equal(market.panel.market_feature_from, expected.panel.market_feature_from)
     np.testing.assert_array_equal(market.panel.known_at, expected.panel.known_at)

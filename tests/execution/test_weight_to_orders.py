@@ -105,9 +105,9 @@ def test_a_stale_price_aborts_where_it_values_what_is_held_and_is_refused_where_
     maker = WeightToOrders(max_price_age=60.0, costs=FREE)
     stale = {"KO": Price(10.0, DAY), "PEP": Price(20.0, DAY - np.timedelta64(61, "s"))}
     now = account(prices={}, now=DAY)
-    wanted = maker.orders(target(KO=0.5, PEP=0.3), replace(now, prices=stale), run_id="run")
-    assert words(wanted) == [("buy", 50.0, "KO")]
-    assert [(one.symbol, one.reason, one.detail) for one in wanted.skipped] == [
+    result = maker.orders(target(KO=0.5, PEP=0.3), replace(now, prices=stale), run_id="run")
+    assert words(result) == [("buy", 50.0, "KO")]
+    assert [(one.symbol, one.reason, one.detail) for one in result.skipped] == [
         ("PEP", "stale_price", "its price is 61 s old")
     ]
     held = maker.orders(target(KO=0.5, PEP=0.3), replace(now, prices=stale, positions={"PEP": 1.0}), run_id="run")

@@ -96,13 +96,13 @@ def test_one_by_one_is_as_all_at_once(alias, market):
 @every_stage
 def test_torch_is_as_numpy(alias):
     panel = panel_for()
-    here, there = market_for(panel), market_for(panel, TorchBackend("cpu"))
+    here, on_torch = market_for(panel), market_for(panel, TorchBackend("cpu"))
     weights, view = weights_for(N, 5), accounts(here, N)
     in_numpy = played(parts_of([alias], here, N)[0], copy_of(view), weights)
     with float64_by_default():
         arrays = {name: torch.tensor(array) for name, array in view.arrays().items()}
-        part = parts_of([alias], there, N)[0]
-        of_torch = View.of(there, view.initial_cash, arrays)
+        part = parts_of([alias], on_torch, N)[0]
+        of_torch = View.of(on_torch, view.initial_cash, arrays)
         for expected, step in zip(in_numpy, range(3), strict=True):
             out = torch.tensor(weights) * (1.0 + 0.1 * step)
             part.step(of_torch, out)

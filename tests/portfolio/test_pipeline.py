@@ -232,14 +232,14 @@ def test_without_stages_nothing_is_logged_of_them():
 
 
 def test_in_torch_an_environment_does_the_same():
-    here, there = (environment(PIPELINE, num_envs=3, phase="evaluate", backend=one) for one in ("numpy", "torch"))
-    for env in (here, there):
+    here, on_torch = (environment(PIPELINE, num_envs=3, phase="evaluate", backend=one) for one in ("numpy", "torch"))
+    for env in (here, on_torch):
         env.log_trades()
         env.reset()
     rng = np.random.default_rng(0)
     for _ in range(here.plan.length - 1):
         action = rng.uniform(0, 1, (3, 5)).astype(np.float32)
-        ours, theirs = here.step(action)[4], there.step(there.market.backend.put(action))[4]
+        ours, theirs = here.step(action)[4], on_torch.step(on_torch.market.backend.put(action))[4]
         assert list(ours["rl_pipeline_history"]) == list(theirs["rl_pipeline_history"])
         for name, weights in ours["rl_pipeline_history"].items():
             found = theirs["rl_pipeline_history"][name].numpy()

@@ -27,12 +27,12 @@ class SizedTargets:
 
     Attributes:
         units: Units to buy, negative to sell, (A,).
-        wanted: Units that the targets ask for, (A,).
+        asked: Units that the targets ask for, (A,).
         reasons: Why an order is less than that, in one word; empty where nothing stands in its way.
     """
 
     units: Array
-    wanted: Array
+    asked: Array
     reasons: tuple[str, ...]
 
 
@@ -61,21 +61,21 @@ def sized(view: View, decider: Decider, targets: Array, rules: MarketRules) -> S
     results = (cost, turnover)
     worth = np.where(close > 0, close, 1.0)
     if trade.way == "shares":
-        wanted = targets.copy()
+        asked = targets.copy()
         kernels.trade_shares(*account, targets.copy(), *fill, trade.whole, *results, traded)
     elif trade.way == "weights":
-        wanted = targets * view.value[:, None] / worth - view.positions
+        asked = targets * view.value[:, None] / worth - view.positions
         kernels.trade_to_weights(*account, targets.copy(), *fill, margin.initial, margin.short, *results, traded)
     else:
-        wanted, asset = np.zeros_like(positions), trade.asset
+        asked, asset = np.zeros_like(positions), trade.asset
         size = trade.size if trade.by_units else trade.size * view.value[0] / worth[0, asset]
         if np.isfinite(targets[0]):
-            wanted[0, asset] = targets[0] * size - view.positions[0, asset]
+            asked[0, asset] = targets[0] * size - view.positions[0, asset]
         of_asset, limits = np.empty(1), (margin.initial, margin.short, float(trade.size), trade.by_units)
         index = np.array([asset], np.int64)
         kernels.trade_to_position(*account, targets.copy(), index, *fill, *limits, *results, of_asset)
         traded[0, asset] = of_asset[0]
-    return SizedTargets(traded[0], wanted[0], _shortfalls(view, wanted[0], traded[0], weights=trade.way == "weights"))
+    return SizedTargets(traded[0], asked[0], _shortfalls(view, asked[0], traded[0], weights=trade.way == "weights"))
 
 
 def _at_decision(view: View, targets: Array, rules: MarketRules, sizing: SizingRules) -> SizedTargets:
@@ -87,16 +87,16 @@ def _at_decision(view: View, targets: Array, rules: MarketRules, sizing: SizingR
         view.cash, view.positions, targets, view.close, tradable, rates, rules.margin, sizing, volume=volume
     )
     worth = np.where(view.close > 0, view.close, 1.0)
-    wanted = targets * view.value[:, None] / worth - view.positions
-    return SizedTargets(found.orders[0], wanted[0], tuple(SHORTFALLS[reason] for reason in found.reasons[0]))
+    asked = targets * view.value[:, None] / worth - view.positions
+    return SizedTargets(found.orders[0], asked[0], tuple(SHORTFALLS[reason] for reason in found.reasons[0]))
 
 
-def _shortfalls(view: View, wanted: Array, traded: Array, *, weights: bool) -> tuple[str, ...]:
-    """Why less is traded than wanted; weights are exact after costs, so that only what is not traded at all is less."""
+def _shortfalls(view: View, asked: Array, traded: Array, *, weights: bool) -> tuple[str, ...]:
+    """Why less is traded than asked for; weights are exact after costs: of them only what is not traded at all is."""
     tradable = view.market.tradable[view.bar][0]
     dust = DUST * view.value[0] / np.where(view.close[0] > 0, view.close[0], 1.0)
     found = []
-    for asset, (goal, done) in enumerate(zip(wanted.tolist(), traded.tolist(), strict=True)):
+    for asset, (goal, done) in enumerate(zip(asked.tolist(), traded.tolist(), strict=True)):
         less = abs(goal) > dust[asset] and (done == 0 if weights else abs(done) < abs(goal) - dust[asset])
         if not less:
             found.append("")
@@ -124,7 +124,7 @@ def orders_of(
     made, skipped = [], []
     for asset, (symbol, units) in enumerate(zip(panel.assets, found.units.tolist(), strict=True)):
         if found.reasons[asset]:
-            detail = f"{found.wanted[asset]:.6g} units are wanted and {units:.6g} ordered"
+            detail = f"{found.asked[asset]:.6g} units are asked for and {units:.6g} ordered"
             skipped.append(Skipped(symbol, found.reasons[asset], detail))
         if units == 0:
             continue
