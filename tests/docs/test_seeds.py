@@ -29,6 +29,7 @@ from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.core.errors import UnknownComponent
 from alphaswarm_rl.db.engine import read
 from alphaswarm_rl.envs.gym_ids import resolve
+from alphaswarm_rl.execution.stepped_engine import RL_AGENT
 from alphaswarm_rl.lake.catalog import Lake
 from alphaswarm_rl.lake.views import ensure_duckdb_views, register_run_views
 from alphaswarm_rl.models import ModelRegistry
@@ -303,6 +304,12 @@ S2_SPEC = [
     (3, "leave_one_out: true"),
     (1, "stop_properly_penalty_coef: 0.2"),
 ]
+
+
+def test_s2_engines_give_their_context_the_agent():
+    """`context['rl_agent']` under `supports_rl_injection=True`; what it is asked is in tests/execution."""
+    assert RL_AGENT == "rl_agent"
+    assert all(engine.capabilities.supports_rl_injection is True for engine in catalogue.listing("backtest_engine"))
 
 
 def test_s2_the_spec_extension():
@@ -680,7 +687,7 @@ LATER = {
     "S1 alphaswarm_rl/src/alphaswarm_rl/bridges/": ("engines", lambda: _module("bridges")),
     "S1 alphaswarm_rl.analytical": ("pure formulas", lambda: _module("analytical")),
     "S1 alphaswarm_client/src/routes/rl/": ("the UI", lambda: (ROOT / "alphaswarm_client").exists()),
-    "S1 KillSwitch": ("the UI's top bar; the switch itself is rl halt", lambda: "KillSwitch" in _defined()),
+    "S1 KillSwitch": ("the UI's top bar; the switch itself is rl halt", lambda: (ROOT / "ui").exists()),
     "S1 Ray": ("Ray", lambda: _module("executors")),
     "S1 alphaswarm_rl.envs.finrl_*": (
         "here they are fields and presets of our environments",
@@ -699,8 +706,6 @@ LATER = {
         "texts to be searched",
         lambda: any(name in _words() for name in ("alpha_factors", "backtest_summaries", "trajectory_summaries")),
     ),
-    "S2 context['rl_agent']": ("engines", lambda: "supports_rl_injection" in _words()),
-    "S2 supports_rl_injection=True": ("engines", lambda: "supports_rl_injection" in _words()),
     "S2 data.alphas.*": ("MCP", lambda: _module("mcp")),
     "S2 data.backtests.*": ("MCP", lambda: _module("mcp")),
     "S2 data.brokers.*": ("MCP", lambda: _module("mcp")),
