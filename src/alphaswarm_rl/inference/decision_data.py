@@ -17,6 +17,7 @@ from alphaswarm_rl.data_pipelines.files import existing_file
 from alphaswarm_rl.data_pipelines.pipeline import PanelPipeline
 from alphaswarm_rl.inference.builder import lake_of
 from alphaswarm_rl.inference.decision_bars import bars_until, end_of
+from alphaswarm_rl.inference.process import cpu_threads
 from alphaswarm_rl.market.panel import MarketPanel
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def bars_of_run(policy: LoadedPolicy, asof: str) -> MarketPanel:
     pipeline, end = _pipeline(policy), end_of(asof)
     # A day more is asked for, and cut off again: labels of bars may lie behind their starts.
     after = str((end.astype("datetime64[D]") + np.timedelta64(1, "D")).astype("datetime64[D]"))
-    bars = bars_until(pipeline.build(replace(_request(policy), window=Window(end=after))), asof)
+    # With as many threads as in runs: sums of another number round differently.
+    with cpu_threads(policy.settings.infer.threads, load_torch=False):
+        bars = bars_until(pipeline.build(replace(_request(policy), window=Window(end=after))), asof)
     apart = np.diff(bars.timestamps).max()
     if end > bars.known_at[-1] + apart:
         raise DataError(
@@ -64,7 +67,8 @@ def bars_of_file(policy: LoadedPolicy, file: Path, asof: str | None = None) -> M
     pipeline = _pipeline(policy)
     panel = pipeline.panel_of_rows(_table(file, getattr(pipeline.config, "text_columns", frozenset())))
     # Cut before anything is computed: what comes later is not read.
-    return pipeline.with_features(panel if asof is None else bars_until(panel, asof), _request(policy))
+    with cpu_threads(policy.settings.infer.threads, load_torch=False):
+        return pipeline.with_features(panel if asof is None else bars_until(panel, asof), _request(policy))
 
 
 def _pipeline(policy: LoadedPolicy) -> PanelPipeline:

@@ -24,6 +24,7 @@ from alphaswarm_rl.inference.account import Account, AccountView
 from alphaswarm_rl.inference.decision_bars import DecisionBars, History
 from alphaswarm_rl.inference.decision_orders import orders_of, sized
 from alphaswarm_rl.inference.policy import LoadedPolicy, refuse_other_than_actions
+from alphaswarm_rl.inference.process import cpu_threads
 from alphaswarm_rl.market.bar_row import BarRow
 from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.part import Part
@@ -119,9 +120,10 @@ class DecisionStream:
         self._rules = self._plan.rules(policy.spec)
         self._rules.costs.check_volume(bars.whole.volume)
         self._history = bars.history
-        self._carried = _carried(policy, bars) if carries else None
-        self._market: Market = policy.market(bars.panel) if self._carried is None else self._carried.market
-        self._observer, self._decider = self._plan.observer(self._market, 1), self._plan.decider(self._market, 1)
+        with cpu_threads(policy.settings.infer.threads, load_torch=False):
+            self._carried = _carried(policy, bars) if carries else None
+            self._market: Market = policy.market(bars.panel) if self._carried is None else self._carried.market
+            self._observer, self._decider = self._plan.observer(self._market, 1), self._plan.decider(self._market, 1)
         self._stream = policy.stream()
         self._start, self._next = bars.start, bars.start
         self._remembers = policy.remembers or any(part.own for part in (*self._observer.parts, *self._decider.stages))
@@ -155,9 +157,11 @@ class DecisionStream:
                 "nothing was decided at the one before, and the policy remembers every bar",
                 "Decide at each bar, in order.",
             )
-        self._market = self._carried.add(row)
-        self._observer.extend(self._market)
-        self._decider.extend(self._market)
+        # With as many threads as in runs: sums of another number round differently.
+        with cpu_threads(self._policy.settings.infer.threads, load_torch=False):
+            self._market = self._carried.add(row)
+            self._observer.extend(self._market)
+            self._decider.extend(self._market)
         self._next = self._newest
 
     def decide(self, account: Account) -> TradingDecision:
