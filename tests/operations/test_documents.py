@@ -26,6 +26,12 @@ LAZY = {"components.show", "doctor", "options", "spec.diff", "spec.hash", "spec.
     *("data.check", "data.show")
 }
 
+RULE = """\
+name: A rule
+data_pipeline: {class: synthetic, kwargs: {n_assets: 2, n_bars: 60, features: [macd]}}
+env: {class: stock_portfolio, kwargs: {lookback: 5}}
+agent: {class: equal_weight}
+"""
 TUNING = """\
 base: ppo.yaml
 space: {agent.kwargs.learning_rate: {type: float, low: 1e-4, high: 1e-2, log: true}}
@@ -40,6 +46,7 @@ def home(tmp_path_factory):
     (folder / "ppo.yaml").write_text(PPO)
     (folder / "broken.yaml").write_text("name: x\nagnet: {class: random}\n")
     (folder / "tuning.yaml").write_text(TUNING)
+    (folder / "rule.yaml").write_text(RULE)
     settings = Settings(home=folder / "home")
     conforming("train", settings, spec=str(folder / "ppo.yaml"))
     return settings
@@ -134,6 +141,7 @@ LOOKS = [
     ("store.sync", {}),
 ]
 IN_OTHER_TESTS = {
+    "backtest",
     "decide",
     "train",
     "tune",
@@ -192,6 +200,8 @@ def test_results_of_changes_conform(home, tmp_path):
     removed = conforming("runs.rm", home, runs=(trained["run_id"],))
     assert [each["run_id"] for each in removed["removed"]] == [trained["run_id"]]
     assert removed["kept"] == []
+    played = conforming("backtest", home, target=str(home.home.parent / "rule.yaml"))
+    assert played["status"] == "completed"
     collected = conforming("runs.gc", home)
     assert set(collected) == {"dry_run", "bytes", "folders", "runs"}
 

@@ -136,7 +136,12 @@
   options.rl.infer.offline = lib.mkOption {
     type = lib.types.bool;
     default = false;
-    description = "Whether `rl infer` answers without looking at the kill switch.";
+    description = "Whether `rl infer` answers and `rl decide` decides without looking at the kill switch.";
+  };
+  options.rl.infer.bot = lib.mkOption {
+    type = lib.types.nullOr lib.types.str;
+    default = null;
+    description = "Bot in whose name policies answer, which a halt of `bot:NAME` refuses; null: none.";
   };
   # Store: Experiment tracking. Experiment → Artifacts (Information)
   options.rl.store.backend = lib.mkOption {

@@ -29,6 +29,7 @@ SAMPLES = {
     "infer.device": ("cpu", "cpu"),
     "infer.threads": ("2", 2),
     "infer.offline": ("true", True),
+    "infer.bot": ("alpha", "alpha"),
     "store.backend": ("mlflow", "mlflow"),
     "store.trackingUri": ("http://tracker:1", "http://tracker:1"),
     "store.experimentName": ("mine", "mine"),

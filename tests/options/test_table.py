@@ -124,6 +124,7 @@ OURS = {
     "logs.exporter",
     "infer.threads",
     "infer.offline",
+    "infer.bot",
     "store.keepLast",
     "store.deliverySeconds",
     "data.root",
