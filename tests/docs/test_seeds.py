@@ -309,7 +309,8 @@ S2_SPEC = [
 def test_s2_engines_give_their_context_the_agent():
     """`context['rl_agent']` under `supports_rl_injection=True`; what it is asked is in tests/execution."""
     assert RL_AGENT == "rl_agent"
-    assert all(engine.capabilities.supports_rl_injection is True for engine in catalogue.listing("backtest_engine"))
+    for engine in ("native", "backtrader"):
+        assert catalogue.get("backtest_engine", engine).capabilities.supports_rl_injection is True
 
 
 def test_s2_the_spec_extension():
