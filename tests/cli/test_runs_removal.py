@@ -29,6 +29,16 @@ def test_rm_removes_files_and_keeps_the_row(rl, trained, home):
     assert rl("infer", "--run", trained["run_id"]).code == 2
 
 
+def test_rm_says_what_would_go_and_asks_nothing(rl, trained):
+    answer = rl("runs", "rm", trained["run_id"], "--dry-run")
+    assert answer.code == 0
+    assert answer.out.startswith(f"would remove run {trained['run_id']}, ")
+    assert Path(trained["checkpoint"]).exists()
+    answer = rl("runs", "rm", "--where", "agent = nobody", "--dry-run")
+    assert "would remove 0 runs, keep 0; 0 B to free" in answer.out
+    assert rl("runs", "rm", trained["run_id"], "--dry-run", "--now").code == 2
+
+
 def test_rm_asks(rl, trained):
     answer = rl("runs", "rm", trained["run_id"])
     assert answer.code == 2
