@@ -196,8 +196,8 @@ def _number(value: float | None, form: str) -> str | None:
 
 def removal_lines(result: RemovedRuns) -> list[str]:
     """What was removed, what stays and why, and what that freed."""
-    said = ("would remove", "would keep", "to free") if result.dry_run else ("removed", "kept", "freed")
-    removed, kept, freed = said
+    verbs = ("would remove", "would keep", "to free") if result.dry_run else ("removed", "kept", "freed")
+    removed, kept, freed = verbs
     lines = [f"{removed} run {each.run_id}, {size(each.freed_bytes)} {freed}; its row stays" for each in result.removed]
     lines += [f"{kept} run {each.run_id}: {each.why}" for each in result.kept]
     if result.lake is not None:

@@ -84,12 +84,7 @@ def remove_runs(settings: Settings, request: RemoveRuns, *, confirm: Confirm = i
     Raises:
         RunError: The one run that is named is live or removed already, or it is needed.
     """
-    chooses = bool(request.where) or request.older_than is not None or request.keep_best is not None
-    if chooses == bool(request.runs):
-        both = "not both" if chooses else "such as --where 'status = failed', --older-than 30d or --keep-best 3"
-        raise RequestError(f"name runs, or choose them by conditions: {both}")
-    if request.dry_run and request.now:
-        raise RequestError("--dry-run says nothing of --now: what the lake can give back shows once runs are removed")
+    _refuse_unclear(request)
     if request.dry_run:
         return _planned(settings, request)
     if request.now:
@@ -116,6 +111,16 @@ def remove_runs(settings: Settings, request: RemoveRuns, *, confirm: Confirm = i
             error.add_note(f"{len(removed)} of {len(chosen)} runs were removed before: {', '.join(_ids(removed))}")
             raise
     return _result(settings, request, removed, kept)
+
+
+def _refuse_unclear(request: RemoveRuns) -> None:
+    """Refuses a request that does not say which runs, or what it asks for."""
+    chooses = bool(request.where) or request.older_than is not None or request.keep_best is not None
+    if chooses == bool(request.runs):
+        both = "not both" if chooses else "such as --where 'status = failed', --older-than 30d or --keep-best 3"
+        raise RequestError(f"name runs, or choose them by conditions: {both}")
+    if request.dry_run and request.now:
+        raise RequestError("--dry-run says nothing of --now: what the lake can give back shows once runs are removed")
 
 
 def _planned(settings: Settings, request: RemoveRuns) -> RemovedRuns:
