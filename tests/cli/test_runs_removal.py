@@ -165,6 +165,20 @@ def test_rm_refuses_a_run_whose_model_is_what_a_rollback_returns_to_or_a_parent(
     assert rl("runs", "rm", second["run_id"], "--yes").code == 2
 
 
+def test_a_dry_run_counts_a_parent_whose_child_goes_before_as_free(rl, trained, ppo_spec, registry):
+    second = rl("train", ppo_spec, "--seed", 5, "--json").json
+    parent, child = sorted(registry.list(), key=lambda row: row.id)
+    metrics = json.dumps({"mean_reward": 1.0, "std_reward": 0.0, "mean_episode_length": 9.0, "total_timesteps": 256})
+    assert rl("models", "add", second["checkpoint"], metrics, "--parent", parent.id).code == 0
+    assert registry.get(child.id).parent_model_id == parent.id
+    alone = rl("runs", "rm", trained["run_id"], "--dry-run")
+    assert (alone.code, "is the parent of model" in alone.err) == (2, True)
+    both = ("runs", "rm", trained["run_id"], second["run_id"])
+    planned, done = rl(*both, "--dry-run", "--json").json, rl(*both, "--yes", "--json").json
+    ids = [[run["run_id"] for run in answer["removed"]] for answer in (planned, done)]
+    assert ids[0] == ids[1] == [second["run_id"], trained["run_id"]]
+
+
 def test_gc_refuses_what_was_deployed_while_it_asked(rl, trained, home, registry, meanwhile):
     (row,) = registry.list()
     folder = home / "models" / str(uuid4()) / Path(trained["checkpoint"]).name
