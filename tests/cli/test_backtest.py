@@ -67,11 +67,12 @@ def test_what_makes_no_sense_is_wrong_input(rl, spec, arguments, says):
     assert rl("runs", "list", "--json").json == []  # it is refused before there is a run
 
 
-def test_a_window_without_bars_fails_the_run(rl, spec):
-    answer = rl("backtest", spec, "--start", "2031-01-01")
-    assert answer.code == 2
-    assert "2031" in answer.err
-    assert [run["status"] for run in rl("runs", "list", "--json").json] == ["failed"]
+def test_a_window_without_bars_is_refused_before_there_is_a_run(rl, spec):
+    for verb in ("backtest", "evaluate"):
+        answer = rl(verb, spec, "--start", "2031-01-01")
+        assert answer.code == 2
+        assert "2031" in answer.err
+    assert rl("runs", "list", "--json").json == []
 
 
 def test_a_registered_model_is_backtested(rl, spec):

@@ -86,11 +86,15 @@ def test_other_separators_and_decimal_commas_are_named_and_then_read(rl, tmp_pat
     assert answer.code == 1
     assert "other_separator" in answer.out
     assert "its cells are separated by ';'" in answer.out
-    assert "(rl data check: --separator ';')" in answer.out
+    # Both signs at once: what it says is all that is needed.
+    assert "(rl data check: --separator ';' --decimal ,)" in answer.out
     answer = rl("data", "check", tmp_path / "bars.csv", "--separator", ";", "--json")
     assert answer.code == 1
-    assert {found["defect"] for found in answer.json["findings"]} == {"not_a_number", "no_bar"}
-    assert answer.json["findings"][0]["text"].endswith(
+    # One cause is one line, whatever the assets and columns.
+    (found,) = answer.json["findings"]
+    assert (found["defect"], found["asset"]) == ("not_a_number", None)
+    assert found["count"] == 5 * len(clean())
+    assert found["text"].endswith(
         "is the decimal sign, set the parameter decimal of csv: ',' (rl data check: --decimal ,)"
     )
     signs = ("--separator", ";", "--decimal", ",")
@@ -102,6 +106,10 @@ def test_other_separators_and_decimal_commas_are_named_and_then_read(rl, tmp_pat
     assert shown["fingerprint"] == plain["fingerprint"]
     answer = rl("data", "check", tmp_path / "plain.csv", "--separator", ";")
     assert "its cells are separated by ','" in answer.out
+    # Points are the decimal sign, and commas count thousands.
+    clean().assign(volume="12,345").to_csv(tmp_path / "points.csv", index=False, sep=";")
+    answer = rl("data", "check", tmp_path / "points.csv")
+    assert "(rl data check: --separator ';')" in answer.out
     assert rl("data", "check", tmp_path / "plain.csv", "--separator", ",", "--decimal", ",").code == 2
     clean().to_parquet(tmp_path / "bars.parquet")
     assert rl("data", "check", tmp_path / "bars.parquet", "--separator", ";").code == 2

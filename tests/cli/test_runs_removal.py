@@ -29,6 +29,16 @@ def test_rm_removes_files_and_keeps_the_row(rl, trained, home):
     assert rl("infer", "--run", trained["run_id"]).code == 2
 
 
+def test_rm_says_what_would_go_and_asks_nothing(rl, trained):
+    answer = rl("runs", "rm", trained["run_id"], "--dry-run")
+    assert answer.code == 0
+    assert answer.out.startswith(f"would remove run {trained['run_id']}, ")
+    assert Path(trained["checkpoint"]).exists()
+    answer = rl("runs", "rm", "--where", "agent = nobody", "--dry-run")
+    assert "would remove 0 runs, keep 0; 0 B to free" in answer.out
+    assert rl("runs", "rm", trained["run_id"], "--dry-run", "--now").code == 2
+
+
 def test_rm_asks(rl, trained):
     answer = rl("runs", "rm", trained["run_id"])
     assert answer.code == 2
@@ -153,6 +163,20 @@ def test_rm_refuses_a_run_whose_model_is_what_a_rollback_returns_to_or_a_parent(
     assert (answer.code, "rollback" in answer.err) == (2, True)
     assert Path(trained["checkpoint"]).exists()
     assert rl("runs", "rm", second["run_id"], "--yes").code == 2
+
+
+def test_a_dry_run_counts_a_parent_whose_child_goes_before_as_free(rl, trained, ppo_spec, registry):
+    second = rl("train", ppo_spec, "--seed", 5, "--json").json
+    parent, child = sorted(registry.list(), key=lambda row: row.id)
+    metrics = json.dumps({"mean_reward": 1.0, "std_reward": 0.0, "mean_episode_length": 9.0, "total_timesteps": 256})
+    assert rl("models", "add", second["checkpoint"], metrics, "--parent", parent.id).code == 0
+    assert registry.get(child.id).parent_model_id == parent.id
+    alone = rl("runs", "rm", trained["run_id"], "--dry-run")
+    assert (alone.code, "is the parent of model" in alone.err) == (2, True)
+    both = ("runs", "rm", trained["run_id"], second["run_id"])
+    planned, done = rl(*both, "--dry-run", "--json").json, rl(*both, "--yes", "--json").json
+    ids = [[run["run_id"] for run in answer["removed"]] for answer in (planned, done)]
+    assert ids[0] == ids[1] == [second["run_id"], trained["run_id"]]
 
 
 def test_gc_refuses_what_was_deployed_while_it_asked(rl, trained, home, registry, meanwhile):

@@ -16,9 +16,10 @@ from alphaswarm_rl.lake.delivery import deliver
 from alphaswarm_rl.lake.tables import KINDS
 from alphaswarm_rl.lake.views import ensure_duckdb_views, register_run_views
 from alphaswarm_rl.ledger import Ledger
+from alphaswarm_rl.operations.run_removals import RemoveRuns, remove_runs
 from alphaswarm_rl.options.settings import load_settings
 from alphaswarm_rl.runtime import RLRuntime
-from alphaswarm_rl.settings import LakeSettings
+from alphaswarm_rl.settings import LakeSettings, Settings
 from tests.lake.killing import Moment, rl, rows_of
 from tests.lake.rows import spool
 from tests.lake.servers import CREDENTIALS, as_flags
@@ -119,3 +120,30 @@ def test_amazons_own_variable_reaches_tables_and_trackers(s3_server, tmp_path, m
     # A name of ours goes before both.
     ours = load_settings({}, {**os.environ, "RL_LAKE_S3_ENDPOINT": "http://127.0.0.1:1"})
     assert ours.lake.s3_endpoint == "http://127.0.0.1:1"
+
+
+def test_files_of_a_removed_run_leave_the_bucket_at_once_and_those_of_others_stay(s3_server, tmp_path, monkeypatch):
+    for variable, value in CREDENTIALS.items():
+        monkeypatch.setenv(variable, value)
+    client = boto3.client("s3", endpoint_url=s3_server, region_name="us-east-1")
+    client.create_bucket(Bucket="removals")
+    remote = LakeSettings(warehouse="s3://removals/lake", s3_endpoint=s3_server, s3_region="us-east-1")
+    settings = Settings(home=tmp_path / "home", lake=remote)
+    spec = {
+        "name": "On S3",
+        "env": {"class": "cartpole"},
+        "agent": {"class": "random"},
+        "training": {"total_timesteps": 64},
+        "evaluation": {"episodes": 1},
+    }
+    gone, stays = (RLRuntime(spec, settings).train(seed=seed).run_id for seed in range(2))
+
+    def files(run_id):
+        found = client.list_objects_v2(Bucket="removals")["Contents"]
+        return {each["Key"]: each["Size"] for each in found if f"run_id={run_id}/" in each["Key"]}
+
+    before, others = files(gone), files(stays)
+    freed = remove_runs(settings, RemoveRuns(runs=(gone,), now=True)).lake
+    assert (freed.files, freed.bytes, freed.kept) == (len(before), sum(before.values()), ())
+    assert freed.files > 0
+    assert (files(gone), files(stays)) == ({}, others)

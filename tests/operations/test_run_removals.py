@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from alphaswarm_rl.ledger import Ledger
 from alphaswarm_rl.operations import run_removals
 from alphaswarm_rl.operations.operation import RequestError
 from alphaswarm_rl.operations.removals import begin_removal
-from alphaswarm_rl.operations.run_removals import RemovedRuns, RemoveRuns, remove_runs
+from alphaswarm_rl.operations.run_removals import KeptRun, RemovedRuns, RemoveRuns, remove_runs
 
 
 def trained(settings: Settings, seed: int = 0, name: str = "Random", episodes: int = 2, **changes: Any) -> str:
@@ -116,6 +118,43 @@ def test_what_is_needed_or_live_stays_and_says_why_and_users_go_first(settings: 
         connection.execute(update(runs).where(runs.c.id == live).values(heartbeat_at=datetime.now(UTC)))
     (kept,) = remove_runs(settings, RemoveRuns(where=("seed = 2",))).kept
     assert kept == type(kept)(live, "it is running")
+
+
+def everything(settings: Settings) -> dict[Path, bytes]:
+    files = (path for path in settings.home.rglob("*") if path.is_file() and not path.name.endswith(("-wal", "-shm")))
+    return {path: path.read_bytes() for path in files}
+
+
+def test_a_dry_run_says_what_the_removal_then_does_and_changes_nothing(settings: Settings) -> None:
+    spec = {"agent": {"class": "ppo_inhouse", "kwargs": {"n_steps": 16, "batch_size": 16, "net_arch": [8]}}}
+    first, second, alone = (trained(settings, seed, **spec) for seed in range(3))
+    judged = RLRuntime.from_run(first, settings).evaluate().run_id
+    needed = RLRuntime.from_run(second, settings).evaluate().run_id
+    before = everything(settings)
+
+    def ask(question: str) -> bool:
+        raise AssertionError(question)
+
+    # What stands on the first goes before it; what stands on the second is not chosen.
+    for request in (RemoveRuns(runs=(first, second, alone, judged)), RemoveRuns(where=(f"id != {needed}",))):
+        planned = remove_runs(settings, replace(request, dry_run=True), confirm=ask)
+        assert planned.dry_run
+        assert ids(planned) == [judged, alone, first]
+        assert not any(each.removed for each in planned.removed)
+        assert planned.kept == (KeptRun(second, f"its checkpoint is what {needed} was judged by"),)
+        assert planned.freed_bytes == sum(each.freed_bytes for each in planned.removed) > 0
+    with pytest.raises(RunError, match="was judged by"):
+        remove_runs(settings, RemoveRuns(runs=(first,), dry_run=True))
+    with pytest.raises(RequestError, match="--now"):
+        remove_runs(settings, RemoveRuns(runs=(alone,), dry_run=True, now=True))
+    assert everything(settings) == before
+    done = remove_runs(settings, request)
+    assert [(each.run_id, each.freed_bytes) for each in done.removed] == [
+        (each.run_id, each.freed_bytes) for each in planned.removed
+    ]
+    assert done.kept == planned.kept
+    with pytest.raises(RunError, match="removed already"):
+        remove_runs(settings, RemoveRuns(runs=(alone,), dry_run=True))
 
 
 def test_one_question_is_asked_for_all_and_no_is_no(settings: Settings) -> None:

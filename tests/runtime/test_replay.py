@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import update
 
 from alphaswarm_rl.core import catalogue
-from alphaswarm_rl.core.errors import RunError, SpecError
+from alphaswarm_rl.core.errors import DataError, RunError, SpecError
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.db.engine import write
 from alphaswarm_rl.ledger.tables import runs
@@ -174,6 +174,16 @@ def test_a_refused_replay_leaves_no_row(train, settings, ledger):
     trained = train()
     with pytest.raises(SpecError, match="has no dates"):
         RLRuntime.from_run(trained.run_id, settings).replay(Window("2015-01-01"))
+    assert [row.id for row in ledger.runs()] == [trained.run_id]
+
+
+def test_a_window_that_the_data_lack_is_refused_before_there_is_a_row(settings, ledger):
+    trained = RLRuntime(trading(), settings).train()
+    runtime = RLRuntime.from_run(trained.run_id, settings)
+    for verb in (runtime.replay, lambda window: runtime.evaluate(window=window)):
+        for window in (("2031-01-01", "2031-06-01"), ("2001-01-01", "2001-06-01")):
+            with pytest.raises(DataError, match="There are bars from 2020-01-01"):
+                verb(window)
     assert [row.id for row in ledger.runs()] == [trained.run_id]
 
 

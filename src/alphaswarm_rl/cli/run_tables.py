@@ -196,8 +196,10 @@ def _number(value: float | None, form: str) -> str | None:
 
 def removal_lines(result: RemovedRuns) -> list[str]:
     """What was removed, what stays and why, and what that freed."""
-    lines = [f"removed run {each.run_id}, {size(each.freed_bytes)} freed; its row stays" for each in result.removed]
-    lines += [f"kept run {each.run_id}: {each.why}" for each in result.kept]
+    verbs = ("would remove", "would keep", "to free") if result.dry_run else ("removed", "kept", "freed")
+    removed, kept, freed = verbs
+    lines = [f"{removed} run {each.run_id}, {size(each.freed_bytes)} {freed}; its row stays" for each in result.removed]
+    lines += [f"{kept} run {each.run_id}: {each.why}" for each in result.kept]
     if result.lake is not None:
         lines.append(
             f"freed {result.lake.files} files of the lake at once, {size(result.lake.bytes)}; "
@@ -208,5 +210,6 @@ def removal_lines(result: RemovedRuns) -> list[str]:
             for each in result.lake.kept
         ]
     if len(result.removed) != 1 or result.kept:
-        lines.append(f"removed {len(result.removed)} runs, kept {len(result.kept)}; {size(result.freed_bytes)} freed")
+        counts = f"{removed} {len(result.removed)} runs, {kept.removeprefix('would ')} {len(result.kept)}"
+        lines.append(f"{counts}; {size(result.freed_bytes)} {freed}")
     return lines

@@ -271,6 +271,7 @@ def export(session: Session, run: str, out: Path) -> None:
 @time_option("--older-than", None, "Runs that began longer ago, such as 30d.")
 @click.option("--keep-best", type=click.IntRange(min=1), metavar="N", help="All but the N best of each spec.")
 @click.option("--now", is_flag=True, help="Free files of removed runs at once; old snapshots are forgotten for it.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go, and what would stay and why.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Even when another run stands on its checkpoint, or a model is deployed.")
 def rm(session: Session, *, yes: bool, **chosen: Any) -> None:

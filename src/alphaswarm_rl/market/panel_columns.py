@@ -63,6 +63,9 @@ _NUMBER = r"\s*[+-]?\d*{}\d+([eE][+-]?\d+)?\s*"
 #: Name of a frame's index where it has the lines of a file, as editors count them: the first is 1, the header's.
 _LINE = "line of the file"
 
+#: Lines that show how numbers are written, and bytes of each.
+_LINES_LOOKED_AT, _LONGEST_LINE = 20, 1 << 16
+
 #: Numbers that a table may have; as float64 they take 8 GiB.
 _MOST_CELLS = 1 << 30
 
@@ -87,7 +90,7 @@ def read_csv(
     with _opened(path, below) as file, _refusing(path, "CSV"):
         content = _unpacked(file) if path.suffix == ".gz" else file
         header = pd.read_csv(content, nrows=0, sep=sign)
-        _refuse_other_separator(path, list(map(str, header.columns)), separator)
+        _refuse_other_separator(path, list(map(str, header.columns)), separator, content)
         content.seek(0)
         meant = ("asset", "timestamp")
         written = {name: str for name in header.columns if canonical(name) in meant or name in text}
@@ -107,16 +110,29 @@ def read_csv(
         return frame if decimal == "." else _with_points(frame, [name for name in frame.columns if name not in written])
 
 
-def _refuse_other_separator(path: Path, header: Sequence[str], separator: str) -> None:
-    """Refuses a file whose header is one cell with another separator in it."""
+def _refuse_other_separator(path: Path, header: Sequence[str], separator: str, content: BinaryIO) -> None:
+    """Refuses a file whose header is one cell with another separator in it; with its decimal sign, where that shows."""
     if len(header) > 1:
         return
     counts = {word: "".join(header).count(sign) for word, sign in SEPARATORS.items() if word != separator}
     other = max(counts, key=counts.__getitem__)
     if counts[other]:
         why = f"its header {''.join(header)!r:.60} has no {separator!r}: its cells are separated by {other!r}"
-        remedy = f"Set the parameter separator of csv: {other!r} (rl data check: --separator {other!r})."
+        parameters, signs, flags = "parameter separator", f"{other!r}", f"--separator {other!r}"
+        if _has_decimal_commas(content, SEPARATORS[other]):
+            why += ", and the decimal sign of its numbers is a comma"
+            parameters, signs, flags = "parameters separator and decimal", f"{signs} and ','", f"{flags} --decimal ,"
+        remedy = f"Set the {parameters} of csv: {signs} (rl data check: {flags})."
         raise OtherSeparator(f"the file {str(path)!r}", why, remedy)
+
+
+def _has_decimal_commas(content: BinaryIO, separator: str) -> bool:
+    """Whether the first lines below a header have numbers with a comma and none with a point."""
+    content.seek(0)
+    lines = [content.readline(_LONGEST_LINE).decode(errors="replace") for _ in range(_LINES_LOOKED_AT)]
+    cells = [cell.strip().strip('"') for line in lines[1:] for cell in line.split(separator)]
+    commas, points = (any(re.fullmatch(_NUMBER.format(sign), cell) for cell in cells) for sign in (",", r"\."))
+    return commas and not points
 
 
 def _with_points(frame: pd.DataFrame, numbers: Iterable[str]) -> pd.DataFrame:
@@ -358,12 +374,16 @@ def numbers_of(column: pd.Series, name: str) -> Array:
     return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
+def has_decimal_comma(value: object) -> bool:
+    """Whether a cell is a number with a decimal comma."""
+    return isinstance(value, str) and re.fullmatch(_NUMBER.format(","), value) is not None
+
+
 def decimal_comma(value: object) -> str:
     """What helps where a cell is a number with a decimal comma; empty where it is none."""
-    is_number = isinstance(value, str) and re.fullmatch(_NUMBER.format(","), value)
     return (
         "Where a comma is the decimal sign, set the parameter decimal of csv: ',' (rl data check: --decimal ,)."
-        if is_number
+        if has_decimal_comma(value)
         else ""
     )
 

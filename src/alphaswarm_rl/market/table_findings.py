@@ -20,7 +20,15 @@ from alphaswarm_rl.market.bar_findings import Bars
 from alphaswarm_rl.market.findings import Finding, finding
 from alphaswarm_rl.market.panel_build import units_carried
 from alphaswarm_rl.market.panel_checks import AMOUNTS, BEYOND, PRICES, WITH_EVERY_BAR
-from alphaswarm_rl.market.panel_columns import SPELLINGS, by_meaning, decimal_comma, flat, place_of, utc_of
+from alphaswarm_rl.market.panel_columns import (
+    SPELLINGS,
+    by_meaning,
+    decimal_comma,
+    flat,
+    has_decimal_comma,
+    place_of,
+    utc_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,15 +76,16 @@ def check_table(frame: pd.DataFrame, *, asset: str | None = None) -> TableCheck:
     findings += unnamed
     rows = _Rows(frame.index, times, codes, names)
     findings += rows.repeated()
-    values: dict[str, Array] = {}
-    for name in (name for name in _NUMBERS if name in columns):
-        values[name], wrong = _numbers(frame[columns[name]], name, rows)
-        findings += wrong
+    numbers = {name: _numbers(frame[columns[name]], name, rows) for name in _NUMBERS if name in columns}
+    findings += [found for column in numbers.values() for found in column.findings]
+    findings += _decimal_commas({name: frame[columns[name]] for name in numbers}, numbers, rows)
+    values = {name: column.values for name, column in numbers.items()}
     if "close" not in values:
         values["close"] = values["adj_close"]
+    written = ~np.isnan(values["close"]) | numbers["close" if "close" in numbers else "adj_close"].bad
     bad, of_bars = _wrong_bars(values, rows)
     findings += of_bars
-    bars, too_few = _bars(rows, values, ~bad)
+    bars, too_few = _bars(rows, values, right=~bad, written=written)
     # Rows that were wrong are missed already.
     return TableCheck(tuple(findings) if findings and bars is None else (*findings, *too_few), known, bars)
 
@@ -197,18 +206,59 @@ def _assets(
     return index[codes], tuple(names[code] for code in order), findings
 
 
-def _numbers(column: pd.Series, name: str, rows: _Rows) -> tuple[Array, list[Finding]]:
-    """The numbers of a column, NaN where there is none, and the cells that are none."""
+@dataclass(frozen=True)
+class _Numbers:
+    """A column of numbers.
+
+    Attributes:
+        values: The numbers, NaN where there is none.
+        bad: Cells that are none, (R,) bool.
+        commas: Those of them that are numbers with a decimal comma.
+        findings: What is wrong but for these: they are one mistake of the whole table.
+    """
+
+    values: Array
+    bad: Array
+    commas: Array
+    findings: tuple[Finding, ...]
+
+
+def _numbers(column: pd.Series, name: str, rows: _Rows) -> _Numbers:
+    """The numbers of a column and the cells that are none."""
     import pandas as pd
 
+    none = np.zeros(len(column), bool)
     if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
-        found = [finding("not_a_number", f"its type is {column.dtype}", place=f"column {name}", count=len(column))]
-        return np.full(len(column), np.nan), found
+        found = finding("not_a_number", f"its type is {column.dtype}", place=f"column {name}", count=len(column))
+        return _Numbers(np.full(len(column), np.nan), ~none, none, (found,))
     values = pd.to_numeric(column, errors="coerce")
-    bad = np.flatnonzero((values.isna() & column.notna()).to_numpy())
-    text = f"{name} {column.iloc[bad[0]]!r:.60}. {decimal_comma(column.iloc[bad[0]])}".rstrip(". ") if len(bad) else ""
+    bad = (values.isna() & column.notna()).to_numpy()
+    commas = none.copy()
+    commas[bad] = [has_decimal_comma(cell) for cell in column[bad]]
+    others = np.flatnonzero(bad & ~commas)
+    text = f"{name} {column.iloc[others[0]]!r:.60}" if len(others) else ""
     numbers = np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    return numbers, rows.found("not_a_number", bad, text)
+    return _Numbers(numbers, bad, commas, tuple(rows.found("not_a_number", others, text)))
+
+
+def _decimal_commas(table: Mapping[str, pd.Series], numbers: Mapping[str, _Numbers], rows: _Rows) -> list[Finding]:
+    """One finding for all cells with a decimal comma, whatever their columns and assets."""
+    found = {name: np.flatnonzero(column.commas) for name, column in numbers.items() if column.commas.any()}
+    if not found:
+        return []
+    every = np.concatenate([*found.values()])
+    name, *others = found
+    cell = table[name].iloc[found[name][0]]
+    more = f", and so in {', '.join(others)}" if others else ""
+    return [
+        finding(
+            "not_a_number",
+            f"{name} {cell!r:.60}{more}. {decimal_comma(cell)}".rstrip("."),
+            asset=rows.asset(every[0]) if len(np.unique(rows.codes[every])) == 1 else None,
+            place=rows.place(found[name][0]),
+            count=len(every),
+        )
+    ]
 
 
 def _wrong_bars(values: Mapping[str, Array], rows: _Rows) -> tuple[Array, list[Finding]]:
@@ -246,8 +296,10 @@ def _first(values: Array, bad: Array) -> str:
     return f"{values[bad.argmax()]:g}" if bad.any() else ""
 
 
-def _bars(rows: _Rows, values: Mapping[str, Array], right: Array) -> tuple[Bars | None, list[Finding]]:
-    """The bars of the rows that are right, and the assets that have none."""
+def _bars(
+    rows: _Rows, values: Mapping[str, Array], *, right: Array, written: Array
+) -> tuple[Bars | None, list[Finding]]:
+    """The bars of the rows that are right, and the assets for which no close is written."""
     kept = np.flatnonzero(rows.usable)
     moments, steps = np.unique(rows.times[kept], return_inverse=True)
     if len(moments) < _FEWEST or not rows.names:
@@ -262,8 +314,7 @@ def _bars(rows: _Rows, values: Mapping[str, Array], right: Array) -> tuple[Bars 
 
     close = grid(np.where(right, values["close"], np.nan), np.nan)
     present = ~np.isnan(close)
-    written = grid(np.where(np.isnan(values["close"]), np.nan, 1.0), np.nan)
-    empty = np.flatnonzero(np.isnan(written).all(axis=0))
+    empty = np.flatnonzero(~np.isin(np.arange(len(rows.names)), rows.codes[rows.usable & written]))
     findings = [finding("no_bar", "it has no close at all", asset=rows.names[asset]) for asset in empty]
     splits = None
     if "splits" in values:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 from alphaswarm_rl.core.claims import claim_folders, number_of
 from alphaswarm_rl.core.errors import AlphaSwarmError, OptionError, RunError
@@ -31,7 +30,7 @@ from alphaswarm_rl.operations.removals import Removal, begin_removal, finish_rem
 from alphaswarm_rl.recording.table_refs import refuse_other_tables
 from alphaswarm_rl.settings import Settings
 from alphaswarm_rl.tracking.listener import journal_folder
-from alphaswarm_rl.tracking.waiting import forget
+from alphaswarm_rl.tracking.waiting import forget, journal_files
 
 #: Hears a question before anything is deleted: raises where the answer is no, gives False where nobody can be asked.
 Confirm = Callable[[str], bool | None]
@@ -54,11 +53,11 @@ class RemoveRun(NamedRun):
 
 
 class RemovedRun(Data):
-    """A run that was removed, and the bytes that its files took."""
+    """A run that was removed, or would be, and the bytes that its files take."""
 
     run_id: str
     freed_bytes: int
-    removed: Literal[True] = True
+    removed: bool = True
 
 
 class CollectGarbage(Data):
@@ -129,6 +128,32 @@ def remove_run(settings: Settings, request: RemoveRun, *, confirm: Confirm = is_
         freed = _remove(settings, ledger, registry, run.id)
     removal.end()
     return RemovedRun(run.id, freed)
+
+
+def plan_removal(settings: Settings, request: RemoveRun, gone: Collection[str] = ()) -> RemovedRun:
+    """What `remove_run` would remove, and nothing is changed.
+
+    Args:
+        settings: Where runs are.
+        request: Which run.
+        gone: Runs that would be removed before it.
+
+    Raises:
+        RunError: It would be refused.
+    """
+    with Ledger.open(settings) as ledger, ModelRegistry.open(settings) as registry:
+        run = ledger.run(request.run)
+        if run.removed_at is None or all(each.run_id != run.id for each in removals(settings)):
+            folder = settings.models_path / run.id
+            _refuse(ledger, run, folder, force=request.force, gone=gone)
+            if not request.force:
+                _refuse_deployed(registry, run, folder, [settings.models_path / each for each in gone])
+            refuse_other_tables(settings, ledger, run)
+    with Lake(settings) as lake:
+        folders = [settings.models_path / run.id, *_step_folders(settings, lake, run.id)]
+    files = [*journal_files(journal_folder(settings), run.id), *_other_files(settings, run.id)]
+    size = sum(map(folder_size, folders)) + sum(path.stat().st_size for path in files)
+    return RemovedRun(run.id, size, removed=False)
 
 
 def finish_removal(settings: Settings, removal: Removal) -> None:
@@ -235,21 +260,23 @@ def ask_before(confirm: Confirm, question: str) -> None:
         raise OptionError("this removal", why, "Nothing was removed. Where the answer is yes, give --yes.")
 
 
-def _refuse(ledger: Ledger, run: RunRow, folder: Path, *, force: bool) -> None:
+def _refuse(ledger: Ledger, run: RunRow, folder: Path, *, force: bool, gone: Collection[str] = ()) -> None:
     what = f"run {run.id}"
     if run.status in LIVE:
         raise RunError(what, f"it is {run.status}", f"Stop it first: rl halt {run.id} --reason TEXT.")
     if run.removed_at is not None:
         raise RunError(what, "its files were removed already", "Nothing is left to do.")
-    users = [user.id for user in ledger.standing_on(str(folder)) if user.removed_at is None]
+    standing = [user.id for user in ledger.standing_on(str(folder)) if user.removed_at is None]
+    users = [user for user in standing if user not in gone]
     if users and not force:
         raise RunError(
             what, f"its checkpoint is what {', '.join(users)} was judged by", "Remove those first, or give --force."
         )
 
 
-def _refuse_deployed(registry: ModelRegistry, run: RunRow, folder: Path) -> None:
-    for why in registry.in_use([folder]).values():
+def _refuse_deployed(registry: ModelRegistry, run: RunRow, folder: Path, gone: Collection[Path] = ()) -> None:
+    why = registry.in_use([folder, *gone]).get(folder)
+    if why is not None:
         raise RunError(f"run {run.id}", why, "Promote another first, or give --force: its models are archived.")
 
 

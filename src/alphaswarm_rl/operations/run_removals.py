@@ -12,7 +12,15 @@ from alphaswarm_rl.ledger import Ledger, RunRow
 from alphaswarm_rl.operations.data import Count, Data
 from alphaswarm_rl.operations.operation import RequestError, operation
 from alphaswarm_rl.operations.removals import finish_removals, removals
-from alphaswarm_rl.operations.run_removal import Confirm, RemovedRun, RemoveRun, ask_before, is_sure, remove_run
+from alphaswarm_rl.operations.run_removal import (
+    Confirm,
+    RemovedRun,
+    RemoveRun,
+    ask_before,
+    is_sure,
+    plan_removal,
+    remove_run,
+)
 from alphaswarm_rl.settings import Settings
 
 #: What a score is compared by: runs that differ in any of these were not judged alike.
@@ -32,6 +40,7 @@ class RemoveRuns(Data):
         force: Whether runs that stand on their checkpoints, and deployed models, do not count.
         now: Whether the lake gives the files of all removed runs back at once, also of those that were removed
             before, and forgets its old snapshots for that.
+        dry_run: Whether it is only said what would go, and what would stay and why.
     """
 
     runs: tuple[str, ...] = ()
@@ -40,6 +49,7 @@ class RemoveRuns(Data):
     keep_best: Count | None = None
     force: bool = False
     now: bool = False
+    dry_run: bool = False
 
 
 class KeptRun(Data):
@@ -50,19 +60,21 @@ class KeptRun(Data):
 
 
 class RemovedRuns(Data, unless_null=("lake",)):
-    """What was removed.
+    """What was removed; after a dry run, what would be.
 
     Attributes:
         removed: The runs, the newest first.
         kept: Those that were chosen and are needed, live, or among the best.
-        freed_bytes: The bytes that files of the removed runs took.
+        freed_bytes: The bytes that files of the removed runs take.
         lake: What the lake gave back at once; null where that was not asked for.
+        dry_run: Whether nothing was removed.
     """
 
     removed: tuple[RemovedRun, ...]
     kept: tuple[KeptRun, ...]
     freed_bytes: int
     lake: Freed | None = None
+    dry_run: bool = False
 
 
 @operation("runs.rm", changes=True)
@@ -72,10 +84,9 @@ def remove_runs(settings: Settings, request: RemoveRuns, *, confirm: Confirm = i
     Raises:
         RunError: The one run that is named is live or removed already, or it is needed.
     """
-    chooses = bool(request.where) or request.older_than is not None or request.keep_best is not None
-    if chooses == bool(request.runs):
-        both = "not both" if chooses else "such as --where 'status = failed', --older-than 30d or --keep-best 3"
-        raise RequestError(f"name runs, or choose them by conditions: {both}")
+    _refuse_unclear(request)
+    if request.dry_run:
+        return _planned(settings, request)
     if request.now:
         finish_removals(settings)
     if len(request.runs) == 1:
@@ -100,6 +111,31 @@ def remove_runs(settings: Settings, request: RemoveRuns, *, confirm: Confirm = i
             error.add_note(f"{len(removed)} of {len(chosen)} runs were removed before: {', '.join(_ids(removed))}")
             raise
     return _result(settings, request, removed, kept)
+
+
+def _refuse_unclear(request: RemoveRuns) -> None:
+    """Refuses a request that does not say which runs, or what it asks for."""
+    chooses = bool(request.where) or request.older_than is not None or request.keep_best is not None
+    if chooses == bool(request.runs):
+        both = "not both" if chooses else "such as --where 'status = failed', --older-than 30d or --keep-best 3"
+        raise RequestError(f"name runs, or choose them by conditions: {both}")
+    if request.dry_run and request.now:
+        raise RequestError("--dry-run says nothing of --now: what the lake can give back shows once runs are removed")
+
+
+def _planned(settings: Settings, request: RemoveRuns) -> RemovedRuns:
+    """What would be removed: in the same order and refused alike, each as if those before it had gone."""
+    if len(request.runs) == 1:
+        planned = (plan_removal(settings, RemoveRun(request.runs[0], request.force)),)
+        return RemovedRuns(planned, (), planned[0].freed_bytes, dry_run=True)
+    chosen, kept = _chosen(settings, request)
+    going: list[RemovedRun] = []
+    for run_id in chosen:
+        try:
+            going.append(plan_removal(settings, RemoveRun(run_id, request.force), [each.run_id for each in going]))
+        except RunError as error:
+            kept.append(KeptRun(run_id, error.why))
+    return RemovedRuns(tuple(going), tuple(kept), sum(each.freed_bytes for each in going), dry_run=True)
 
 
 def _chosen(settings: Settings, request: RemoveRuns) -> tuple[list[str], list[KeptRun]]:

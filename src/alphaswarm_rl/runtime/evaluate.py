@@ -32,6 +32,7 @@ from alphaswarm_rl.runtime.result import RunResult
 from alphaswarm_rl.runtime.rollout import EvaluationPlan, evaluate_learner
 from alphaswarm_rl.runtime.run import PORTFOLIO_COLUMNS, Run, RunSetup, open_run
 from alphaswarm_rl.spec import RLExperimentSpec
+from alphaswarm_rl.spec.sections import TrainingSpec
 
 EvaluatingVerb = Literal["evaluate", "replay", "backtest"]
 #: Verbs whose steps and evaluations are of a phase of their own.
@@ -103,6 +104,9 @@ def evaluate(
         raise RunError(
             f"spec {spec.name!r}", f"it wants no evaluation, and {verb} is one", "Say how many episodes: --episodes 1."
         )
+    # What the data lacks is refused now too: nothing has run.
+    builder.load_data((window, *training_windows(_training(spec, loaded))))
+    builder.data_fingerprint(window)
     policy: JsonObject = {}
     if loaded is not None:
         checkpoint = loaded.checkpoint
@@ -144,9 +148,14 @@ def _version(ledger: Ledger, spec: RLExperimentSpec, parent: RunRow | None, *, s
     return version
 
 
+def _training(spec: RLExperimentSpec, loaded: LoadedCheckpoint | None) -> TrainingSpec:
+    """How the policy was trained; of one that was not, how its spec would train it."""
+    return spec.training if loaded is None else loaded.trained_spec.training
+
+
 def _evaluate(run: Run, builder: Builder, arguments: Arguments, loaded: LoadedCheckpoint | None) -> None:
     spec = run.spec
-    training = spec.training if loaded is None else loaded.trained_spec.training
+    training = _training(spec, loaded)
     phase: EvaluationPhase = "validation" if arguments.validation else "evaluate"
     plan = EvaluationPlan(
         phase=_OWN_PHASES.get(run.row.target, phase),

@@ -74,14 +74,19 @@ def move(folder: Path, run_id: str, uri: str) -> None:
 
 def forget(folder: Path, run_id: str) -> int:
     """Deletes the journal of a run that was removed; returns the bytes freed. The tracker keeps what it has."""
-    # The lock is the last: until then the turn is ours.
-    paths = [journal_path(folder, run_id), folder / f"{run_id}.state.json", lock_path(folder, run_id)]
-    if not any(path.exists() for path in paths):
+    if not journal_files(folder, run_id):
         return 0
     with turn(folder, run_id) as ours:
         if not ours:
             raise TrackingError(f"run {run_id}", "another process delivers its journal", "Try again in a moment.")
-        freed = sum(path.stat().st_size for path in paths if path.exists())
+        paths = journal_files(folder, run_id)
+        freed = sum(path.stat().st_size for path in paths)
         for path in paths:
             path.unlink(missing_ok=True)
     return freed
+
+
+def journal_files(folder: Path, run_id: str) -> list[Path]:
+    """The files of a run's journal that are there; the lock is the last, so that the turn is kept until it goes."""
+    paths = (journal_path(folder, run_id), folder / f"{run_id}.state.json", lock_path(folder, run_id))
+    return [path for path in paths if path.exists()]
