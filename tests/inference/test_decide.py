@@ -119,7 +119,7 @@ def same(decision, trades, raw):
     stages=st.sampled_from(STAGES),
     costs=st.sampled_from(COSTS),
     rules=st.sampled_from(RULES),
-    fill=st.sampled_from(["next_open", "next_close", "same_close"]),
+    fill=st.sampled_from(["next_open", "next_close", "same_close", "cheat_on_open"]),
     obs=st.sampled_from(OBS),
     observed=st.sampled_from(OBSERVATIONS),
 )
@@ -430,10 +430,30 @@ def test_an_older_checkpoint_takes_what_it_does_not_say_from_its_spec(settings):
     assert (found.orders, found.history) == (expected.orders, "unknown")
 
 
-def test_the_next_open_and_rules_of_the_market_are_refused(settings):
-    frame = frame_of_bars(7, gaps=False)
+def test_a_policy_that_sees_the_next_open_is_given_it(settings):
+    frame = frame_of_bars(7)
     scene = scene_of(spec_of(frame, env_kwargs={"fill": "cheat_on_open"}), frame, settings)
-    with pytest.raises(EnvError, match="next open"):
+    for account, bars, decided, trades, raw in played(scene, steps=4):
+        same(decided, trades, raw)
+        same(scene.server.decide(bars, account), trades, raw)
+    bars, held = scene.sofar, scene.account()
+    for opens, words in (
+        (None, "next_open.*nobody said it.*Give next_open="),
+        ({"A": 50.0, "B": 50.0}, "next open of 'C'"),
+        ({**held.next_open, "D": 1.0}, "next open of 'D'"),
+    ):
+        with pytest.raises(OrderError, match=words):
+            scene.server.decide(bars, dataclasses.replace(held, next_open=opens))
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(OrderError, match="next open of A"):
+            dataclasses.replace(held, next_open={**held.next_open, "A": wrong})
+
+
+def test_rules_of_the_market_are_refused(settings):
+    frame = frame_of_bars(7, gaps=False)
+    scene = scene_of(spec_of(frame), frame, settings)
+    scene.server.policy.plan = scene.server.policy.plan.model_copy(update={"needs_env": True})
+    with pytest.raises(EnvError, match="a rule that looks at its environment"):
         scene.server.decide(scene.bars.cut(0, START + 5), CASH)
 
 
@@ -484,6 +504,7 @@ ONE = {"A": 2.0}
             '{"cash": 100, "positions": {"A": 2}, "peak": 120, "bars_left": 4}',
             {"peak": 120.0, "bars_left": 4},
         ),
+        ("a.json", '{"cash": 100, "positions": {"A": 2}, "next_open": {"A": 9}}', {"next_open": {"A": 9.0}}),
     ],
 )
 def test_a_file_of_positions_is_an_account(tmp_path, name, text, more):

@@ -28,6 +28,7 @@ from alphaswarm_rl.inference.process import cpu_threads
 from alphaswarm_rl.market.bar_row import BarRow
 from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.observations.next_open import NextOpen
 
 if TYPE_CHECKING:
     from alphaswarm_rl.market.market import Market
@@ -215,6 +216,9 @@ class DecisionStream:
         for part, columns in zip(self._observer.parts, self._observer.columns, strict=True):
             view.reader = f"the observation {part.component.rl_alias!r}"
             part.step(view, out[:, columns])
+            # The bars so far end before the open that it shows.
+            if isinstance(part.component, NextOpen) and view.bar[0] == self._newest:
+                out[:, columns] = part.component.changes(view.next_open, self._market.panel.close[-1])
         return out
 
     def _make_up_for(self, bar: int) -> None:
@@ -282,18 +286,12 @@ def _make_up_stage(part: Part, view: AccountView, assets: int) -> None:
 def refuse_undecidable(policy: LoadedPolicy) -> None:
     """Refuses a policy that cannot decide from bars and an account."""
     plan = policy.plan
-    traded = plan.traded_market()
+    plan.traded_market()
     if plan.needs_env:
         raise EnvError(
             f"a policy of {plan.scope.env_id!r}",
             "it is a rule that looks at its environment, and answers nowhere else",
             "Evaluate it, or use a trained policy.",
-        )
-    if fill_policy(traded.fill).shows_next_open:
-        raise EnvError(
-            f"a policy of fill {traded.fill!r}",
-            "it sees the next open when it decides, which is not known at the close of a bar",
-            "Use a policy that was trained with another fill.",
         )
 
 
