@@ -1,6 +1,6 @@
-"""One policy, one stream of bars, four ways: environment, environment on the engine, engine with the bridge, decide.
+"""One policy, one stream of bars, four ways: environment, RLBacktestEnv, engine with the bridge, decide.
 
-The policy is a checkpoint's, as training would begin with it. Decisions get bars one by one and the engine's account, and
+The policy is a checkpoint's, as training would begin with it. Decisions get bars one by one and the engine's account;
 what they say is what the engine trades.
 """
 
