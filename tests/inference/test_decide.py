@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, DataError, EnvError, OrderError, RunError
 from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage
+from alphaswarm_rl.core.risk_limits import RiskLimits
+from alphaswarm_rl.execution.equity_guard import EquityGuard
 from alphaswarm_rl.inference.account import Account
 from alphaswarm_rl.inference.account_file import read_account
 from alphaswarm_rl.inference.decision_data import bars_of_file, bars_of_run
@@ -475,6 +477,33 @@ def test_the_kill_switch_refuses_decisions(settings):
         ):
             with pytest.raises(RunError, match="enough"):
                 decide()
+
+
+def test_losses_of_the_account_halt_its_decisions(settings):
+    frame = frame_of_bars(7, gaps=False, actions=False)
+    scene = scene_of(spec_of(frame, action=WEIGHTS[0]), frame, settings)
+    with Ledger.open(settings) as ledger, PolicyServer.of(scene.loaded, settings, frames={"bars": frame}) as server:
+        guard = EquityGuard(RiskLimits(max_drawdown=0.2), ledger, scope="bot:grid")
+        stream = server.decision_stream(scene.bars.cut(0, START + 1), equity_guard=guard)
+        for bar, cash in ((0, 100.0), (1, 120.0), (2, 97.0)):
+            if bar:
+                stream.add(row_of(scene.bars, START + bar))
+            stream.decide(Account(cash=cash))
+        assert guard.marks.day == np.datetime64(scene.bars.timestamps[START + 2], "D")
+        assert ledger.halt_status() == []
+        stream.add(row_of(scene.bars, START + 3))
+        with pytest.raises(RunError, match=r"bot:grid.*max_drawdown.*lost 20.83%"):
+            stream.decide(Account(cash=95.0))
+        (halt,) = ledger.halt_status()
+        assert (halt.scope, halt.set_by) == ("bot:grid", "equity guard")
+        bars = scene.bars.cut(0, START + 5)
+        with pytest.raises(RunError, match="losses engaged it"):  # whatever was gained since
+            server.decide(bars, Account(cash=130.0), equity_guard=guard)
+        ledger.release("bot:grid", "looked at", "ann")
+        guard.rearm()
+        assert server.decide(bars, Account(cash=130.0), equity_guard=guard).orders
+        with pytest.raises(RunError, match=r"lost 100\.00%"):  # what is worth nothing halts, too
+            server.decide(scene.bars.cut(0, START + 6), Account(cash=0.0), equity_guard=guard)
 
 
 def test_equal_decisions_have_equal_order_ids(scene):
