@@ -55,16 +55,19 @@ class Account:
     next_open: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        numbers = {"cash": self.cash, "peak": self.peak, "value_before": self.value_before}
-        numbers |= {f"position of {symbol}": units for symbol, units in self.positions.items()}
-        numbers |= {f"average cost of {symbol}": price for symbol, price in (self.average_cost or {}).items()}
-        numbers |= {f"next open of {symbol}": price for symbol, price in (self.next_open or {}).items()}
-        for name, value in {**numbers, "initial cash": self.initial_cash}.items():
-            if value is not None and not math.isfinite(value):
-                raise OrderError(f"the account's {name}", f"it is {value}", "Give a finite number.")
-        opens = [(f"next open of {symbol}", price) for symbol, price in (self.next_open or {}).items()]
-        for name, value in (("peak", self.peak), ("initial cash", self.initial_cash), *opens):
-            if value is not None and value <= 0:
+        positions = {f"position of {symbol}": units for symbol, units in self.positions.items()}
+        costs = {f"average cost of {symbol}": price for symbol, price in (self.average_cost or {}).items()}
+        above_0 = {f"next open of {symbol}": price for symbol, price in (self.next_open or {}).items()}
+        above_0 |= _known({"peak": self.peak, "initial cash": self.initial_cash})
+        for name, value in {
+            **_known({"cash": self.cash, "value_before": self.value_before}),
+            **positions,
+            **costs,
+        }.items():
+            _refuse_other_than_finite(name, value)
+        for name, value in above_0.items():
+            _refuse_other_than_finite(name, value)
+            if value <= 0:
                 raise OrderError(f"the account's {name}", f"it is {value}", "Give a number above 0.")
         if self.bars_left is not None and self.bars_left < 1:
             raise OrderError("the account's bars_left", f"it is {self.bars_left}", "Give at least 1.")
@@ -96,6 +99,15 @@ class Account:
                 "Give it; of an asset that does not open, its last close.",
             )
         return opens
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _refuse_other_than_finite(name: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise OrderError(f"the account's {name}", f"it is {value}", "Give a finite number.")
 
 
 def _by_asset(values: Mapping[str, float], assets: tuple[str, ...], what: str) -> Array:

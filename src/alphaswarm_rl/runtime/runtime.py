@@ -190,7 +190,15 @@ class RLRuntime:
                 are those that a training's own validations play.
             beside: The run that a rule is judged beside, as a baseline: `latest` never means such a run.
         """
-        arguments = Arguments(checkpoint, seed, _window(window), episodes, deterministic, validation or None, beside)
+        arguments = Arguments(
+            checkpoint,
+            seed,
+            _window(window),
+            episodes,
+            deterministic=deterministic,
+            validation=validation or None,
+            beside=beside,
+        )
         return self._evaluate("evaluate", run, arguments, strict=strict)
 
     def replay(
@@ -208,7 +216,7 @@ class RLRuntime:
 
         Without a run of its own, the runtime takes the newest completed training run of the spec's version.
         """
-        arguments = Arguments(checkpoint, seed, _window(new_window), episodes, deterministic)
+        arguments = Arguments(checkpoint, seed, _window(new_window), episodes, deterministic=deterministic)
         return self._evaluate("replay", run, arguments, strict=strict)
 
     def backtest(
@@ -237,7 +245,9 @@ class RLRuntime:
             deterministic: Another way to act than the spec's.
             strict: Refuse, instead of warn, when components changed since the version was stored.
         """
-        arguments = Arguments(checkpoint, seed, _window(window), 1, deterministic, None, engine, sizing)
+        arguments = Arguments(
+            checkpoint, seed, _window(window), 1, deterministic=deterministic, engine=engine, sizing=sizing
+        )
         return self._evaluate("backtest", run, arguments, strict=strict, engine=EngineChoice(engine, sizing))
 
     def rows(self, kind: str, run: str) -> Table:
