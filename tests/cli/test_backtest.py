@@ -33,6 +33,7 @@ def test_a_rule_is_backtested_on_both_engines_and_its_trades_are_in_the_tables(r
     assert fills["rows"]
     shown = rl("runs", "show", native["run_id"]).out
     assert "backtest_window" in shown
+    assert rl("runs", "show", "latest", "--json").json["run"]["target"] == "backtest"
     listed = rl("runs", "list", "--where", "target=backtest", "--json").json
     assert len(listed) == 2
 

@@ -103,3 +103,22 @@ def asked(env, policy, engine=None, **bridge):
     )
     agent = RLAgentBridge(policy, Observer(plan.builders, market, 1), decider, **bridge)
     return (engine or NativeEngine()).run(BacktestRequest.of_plan(plan, market, decider), agent=agent), agent
+
+
+def assert_engine_did(ours, result, *, unknown=()):
+    """An engine's result is what the environment did, as long as its episode lasted.
+
+    Args:
+        ours: The steps of the environment, of `played`.
+        result: The engine's.
+        unknown: Logged arrays that the strategy does not know.
+    """
+    steps = len(ours["cash"])  # an episode may end before its bars do
+    np.testing.assert_array_equal(ours["portfolio_value"], result.equity[1 : steps + 1])
+    np.testing.assert_array_equal(ours["cash"], result.cash[1 : steps + 1])
+    np.testing.assert_array_equal(ours["quantity"], result.positions[1 : steps + 1])
+    for name, array in result.log.items():
+        if name not in unknown:
+            np.testing.assert_array_equal(ours[name], array[:steps], err_msg=name)
+    for name in ("cost", "carry", "turnover"):
+        np.testing.assert_array_equal(ours[name], getattr(result, name)[:steps])

@@ -88,16 +88,7 @@ class Scene:
 
     def account(self):
         """What the environment's account is now."""
-        view = self.env.unwrapped.view
-        average = None if view.average_cost is None else dict(zip(ASSETS, view.average_cost[0].tolist(), strict=True))
-        return Account(
-            cash=float(view.cash[0]),
-            positions=dict(zip(ASSETS, view.positions[0].tolist(), strict=True)),
-            peak=float(view.peak[0]),
-            value_before=float(view.value_before[0]),
-            average_cost=average,
-            bars_left=int(view.last[0] - view.bar[0]),
-        )
+        return account_of(self.env.unwrapped.view)
 
     @property
     def sofar(self):
@@ -108,6 +99,28 @@ class Scene:
     def row(self, frame):
         """The bar that the environment stands at, as it comes from outside."""
         return row_of(self.bars, self.sofar.num_bars - 1)
+
+
+def account_of(view):
+    """The account of a view of one, as it comes from outside."""
+    average = None if view.average_cost is None else dict(zip(ASSETS, view.average_cost[0].tolist(), strict=True))
+    return Account(
+        cash=float(view.cash[0]),
+        positions=dict(zip(ASSETS, view.positions[0].tolist(), strict=True)),
+        peak=float(view.peak[0]),
+        value_before=float(view.value_before[0]),
+        average_cost=average,
+        bars_left=int(view.last[0] - view.bar[0]),
+        next_open=next_open_of(view),
+    )
+
+
+def next_open_of(view):
+    """The opens of the next bar, where the fill policy shows them."""
+    panel, bar = view.market.panel, int(view.bar[0])
+    if not view.market.fill.shows_next_open or bar + 1 >= panel.num_bars:
+        return None
+    return dict(zip(ASSETS, panel.open[bar + 1].tolist(), strict=True))
 
 
 def row_of(bars, index):

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from alphaswarm_rl.core.errors import AlphaSwarmError, DataError, EnvError, OrderError, RunError
 from alphaswarm_rl.core.kinds import ObservationBuilder, PortfolioStage
+from alphaswarm_rl.core.risk_limits import RiskLimits
+from alphaswarm_rl.execution.equity_guard import EquityGuard
 from alphaswarm_rl.inference.account import Account
 from alphaswarm_rl.inference.account_file import read_account
 from alphaswarm_rl.inference.decision_data import bars_of_file, bars_of_run
@@ -119,7 +121,7 @@ def same(decision, trades, raw):
     stages=st.sampled_from(STAGES),
     costs=st.sampled_from(COSTS),
     rules=st.sampled_from(RULES),
-    fill=st.sampled_from(["next_open", "next_close", "same_close"]),
+    fill=st.sampled_from(["next_open", "next_close", "same_close", "cheat_on_open"]),
     obs=st.sampled_from(OBS),
     observed=st.sampled_from(OBSERVATIONS),
 )
@@ -430,10 +432,30 @@ def test_an_older_checkpoint_takes_what_it_does_not_say_from_its_spec(settings):
     assert (found.orders, found.history) == (expected.orders, "unknown")
 
 
-def test_the_next_open_and_rules_of_the_market_are_refused(settings):
-    frame = frame_of_bars(7, gaps=False)
+def test_a_policy_that_sees_the_next_open_is_given_it(settings):
+    frame = frame_of_bars(7)
     scene = scene_of(spec_of(frame, env_kwargs={"fill": "cheat_on_open"}), frame, settings)
-    with pytest.raises(EnvError, match="next open"):
+    for account, bars, decided, trades, raw in played(scene, steps=4):
+        same(decided, trades, raw)
+        same(scene.server.decide(bars, account), trades, raw)
+    bars, held = scene.sofar, scene.account()
+    for opens, words in (
+        (None, "next_open.*nobody said it.*Give next_open="),
+        ({"A": 50.0, "B": 50.0}, "next open of 'C'"),
+        ({**held.next_open, "D": 1.0}, "next open of 'D'"),
+    ):
+        with pytest.raises(OrderError, match=words):
+            scene.server.decide(bars, dataclasses.replace(held, next_open=opens))
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(OrderError, match="next open of A"):
+            dataclasses.replace(held, next_open={**held.next_open, "A": wrong})
+
+
+def test_rules_of_the_market_are_refused(settings):
+    frame = frame_of_bars(7, gaps=False)
+    scene = scene_of(spec_of(frame), frame, settings)
+    scene.server.policy.plan = scene.server.policy.plan.model_copy(update={"needs_env": True})
+    with pytest.raises(EnvError, match="a rule that looks at its environment"):
         scene.server.decide(scene.bars.cut(0, START + 5), CASH)
 
 
@@ -455,6 +477,33 @@ def test_the_kill_switch_refuses_decisions(settings):
         ):
             with pytest.raises(RunError, match="enough"):
                 decide()
+
+
+def test_losses_of_the_account_halt_its_decisions(settings):
+    frame = frame_of_bars(7, gaps=False, actions=False)
+    scene = scene_of(spec_of(frame, action=WEIGHTS[0]), frame, settings)
+    with Ledger.open(settings) as ledger, PolicyServer.of(scene.loaded, settings, frames={"bars": frame}) as server:
+        guard = EquityGuard(RiskLimits(max_drawdown=0.2), ledger, scope="bot:grid")
+        stream = server.decision_stream(scene.bars.cut(0, START + 1), equity_guard=guard)
+        for bar, cash in ((0, 100.0), (1, 120.0), (2, 97.0)):
+            if bar:
+                stream.add(row_of(scene.bars, START + bar))
+            stream.decide(Account(cash=cash))
+        assert guard.marks.day == np.datetime64(scene.bars.timestamps[START + 2], "D")
+        assert ledger.halt_status() == []
+        stream.add(row_of(scene.bars, START + 3))
+        with pytest.raises(RunError, match=r"bot:grid.*max_drawdown.*lost 20.83%"):
+            stream.decide(Account(cash=95.0))
+        (halt,) = ledger.halt_status()
+        assert (halt.scope, halt.set_by) == ("bot:grid", "equity guard")
+        bars = scene.bars.cut(0, START + 5)
+        with pytest.raises(RunError, match="losses engaged it"):  # whatever was gained since
+            server.decide(bars, Account(cash=130.0), equity_guard=guard)
+        ledger.release("bot:grid", "looked at", "ann")
+        guard.rearm()
+        assert server.decide(bars, Account(cash=130.0), equity_guard=guard).orders
+        with pytest.raises(RunError, match=r"lost 100\.00%"):  # what is worth nothing halts, too
+            server.decide(scene.bars.cut(0, START + 6), Account(cash=0.0), equity_guard=guard)
 
 
 def test_equal_decisions_have_equal_order_ids(scene):
@@ -484,6 +533,7 @@ ONE = {"A": 2.0}
             '{"cash": 100, "positions": {"A": 2}, "peak": 120, "bars_left": 4}',
             {"peak": 120.0, "bars_left": 4},
         ),
+        ("a.json", '{"cash": 100, "positions": {"A": 2}, "next_open": {"A": 9}}', {"next_open": {"A": 9.0}}),
     ],
 )
 def test_a_file_of_positions_is_an_account(tmp_path, name, text, more):

@@ -110,7 +110,7 @@ def test_silent_on_the_store_without_tables(lake, ledger, settings):
     target.unlink()
     # Its rows are fewer than was noted, and what was bought was not paid for.
     findings = [(table.rpartition(".")[2], check) for table, _, check, _ in found(lake, ledger)]
-    assert findings == [("fills", "rows"), ("positions", "money")]
+    assert findings == [("fills", "rows"), ("fills", "incomplete")]
 
 
 def test_a_deleted_file(lake, ledger):
@@ -242,6 +242,16 @@ def test_what_resuming_mends_is_a_notice(lake, ledger, status):
     (finding,) = verify(lake, ledger)
     assert finding.ok
     assert "rl resume" in finding.text
+
+
+@pytest.mark.parametrize(("status", "ok"), [("interrupted", True), ("failed", True), ("completed", False)])
+def test_steps_without_their_fills(lake, ledger, status, ok):
+    # Fills are the last to be closed, and steps may have none: that they are missing shows in the money alone.
+    delivered_rows(lake, ledger, {"fills": without("step", 0)}, status=status)
+    (finding,) = verify(lake, ledger)
+    assert (finding.table, finding.phase, finding.check, finding.ok) == ("rl.fills", "train", "incomplete", ok)
+    assert "whose positions changed without a fill" in finding.text
+    assert ("rl resume" in finding.text) == ok
 
 
 def test_rows_of_steps_that_trajectories_does_not_have(lake, ledger):

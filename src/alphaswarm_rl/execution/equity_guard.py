@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from alphaswarm_rl.core.errors import OrderError
+from alphaswarm_rl.core.errors import OrderError, RunError
 from alphaswarm_rl.core.risk_limits import TOLERANCE, LimitBreach, RiskLimits, breaks
 
 
@@ -89,6 +89,17 @@ class EquityGuard:
             self._switch.engage(self._scope, breach.message, self._actor)
             self.engaged = breach
         return breach
+
+    def refuse(self, at: np.datetime64, equity: float) -> None:
+        """Watches, and refuses to go on once the switch is engaged; arguments as for `watch`.
+
+        Raises:
+            RunError: A loss has reached its limit, now or before.
+        """
+        self.watch(at, equity)
+        if self.engaged is not None:
+            remedy = "Look at the account. Then release the switch, rl halt --release, and rearm the guard."
+            raise RunError(f"the kill switch of {self._scope}", f"losses engaged it: {self.engaged.message}", remedy)
 
     def rearm(self) -> None:
         """Measures losses from the last equity on, after the switch was released."""

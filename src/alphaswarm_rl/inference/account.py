@@ -25,6 +25,7 @@ _GIVEN_AS = {
     "average_cost": "average_cost=, the average price of what is held by symbol",
     "last": "bars_left=, how many bars the account still trades",
     "value_before": "value_before=, the equity a bar ago",
+    "next_open": "next_open=, the open of the next bar by symbol",
 }
 
 
@@ -40,6 +41,8 @@ class Account:
         average_cost: Average price of the units held, by symbol.
         initial_cash: What the value is compared with; None: what an episode of the training began with.
         bars_left: How many more bars the account trades.
+        next_open: The open of the next bar by symbol, of every asset that has a price; of one that does not open, its
+            last close. Policies of the fill policy `cheat_on_open` see it.
     """
 
     cash: float
@@ -49,16 +52,22 @@ class Account:
     average_cost: Mapping[str, float] | None = None
     initial_cash: float | None = None
     bars_left: int | None = None
+    next_open: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        numbers = {"cash": self.cash, "peak": self.peak, "value_before": self.value_before}
-        numbers |= {f"position of {symbol}": units for symbol, units in self.positions.items()}
-        numbers |= {f"average cost of {symbol}": price for symbol, price in (self.average_cost or {}).items()}
-        for name, value in {**numbers, "initial cash": self.initial_cash}.items():
-            if value is not None and not math.isfinite(value):
-                raise OrderError(f"the account's {name}", f"it is {value}", "Give a finite number.")
-        for name, value in (("peak", self.peak), ("initial cash", self.initial_cash)):
-            if value is not None and value <= 0:
+        positions = {f"position of {symbol}": units for symbol, units in self.positions.items()}
+        costs = {f"average cost of {symbol}": price for symbol, price in (self.average_cost or {}).items()}
+        above_0 = {f"next open of {symbol}": price for symbol, price in (self.next_open or {}).items()}
+        above_0 |= _known({"peak": self.peak, "initial cash": self.initial_cash})
+        for name, value in {
+            **_known({"cash": self.cash, "value_before": self.value_before}),
+            **positions,
+            **costs,
+        }.items():
+            _refuse_other_than_finite(name, value)
+        for name, value in above_0.items():
+            _refuse_other_than_finite(name, value)
+            if value <= 0:
                 raise OrderError(f"the account's {name}", f"it is {value}", "Give a number above 0.")
         if self.bars_left is not None and self.bars_left < 1:
             raise OrderError("the account's bars_left", f"it is {self.bars_left}", "Give at least 1.")
@@ -70,6 +79,35 @@ class Account:
     def costs(self, assets: tuple[str, ...]) -> Array | None:
         """Average prices of what is held, (A,)."""
         return None if self.average_cost is None else _by_asset(self.average_cost, assets, "average cost")
+
+    def opens(self, assets: tuple[str, ...], close: Array) -> Array | None:
+        """Opens of the next bar, (A,); NaN of assets without a price.
+
+        Args:
+            assets: The symbols.
+            close: Their last closes, NaN or 0 where there is none.
+        """
+        if self.next_open is None:
+            return None
+        opens = _by_asset(self.next_open, assets, "next open")
+        opens[opens == 0] = np.nan
+        lacking = np.flatnonzero(np.isnan(opens) & (close > 0))
+        if len(lacking):
+            raise OrderError(
+                f"the next open of {assets[lacking[0]]!r}",
+                "the others are there, and it is not",
+                "Give it; of an asset that does not open, its last close.",
+            )
+        return opens
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _refuse_other_than_finite(name: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise OrderError(f"the account's {name}", f"it is {value}", "Give a finite number.")
 
 
 def _by_asset(values: Mapping[str, float], assets: tuple[str, ...], what: str) -> Array:
@@ -86,14 +124,16 @@ class AccountView(View):
 
     Attributes:
         reader: What is reading now, for the error.
+        next_open: Opens of the next bar, (A,).
     """
 
-    __slots__ = ("reader",)
+    __slots__ = ("next_open", "reader")
     reader: str
+    next_open: Array
 
     def __getattr__(self, name: str) -> NoReturn:
         # Asked only where the array was never set.
-        if name not in ARRAYS:
+        if name not in (*ARRAYS, "next_open"):
             raise AttributeError(name)
         reader = getattr(self, "reader", "the policy")
         if name in _GIVEN_AS:
@@ -150,6 +190,9 @@ class AccountView(View):
         costs = account.costs(assets)
         if costs is not None:
             view.average_cost = costs[None]
+        opens = account.opens(assets, market.close[bar])
+        if opens is not None:
+            view.next_open = opens
         if account.bars_left is not None:
             view.last = view.bar + account.bars_left
         return view

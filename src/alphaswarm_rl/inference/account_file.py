@@ -20,6 +20,8 @@ _MOST_BYTES = 16 * 2**20
 _COLUMNS = ("symbol", "quantity", "average_cost")
 #: Fields of an account that are one number.
 _NUMBERS = ("peak", "value_before", "initial_cash")
+#: And those that are one number per symbol, beside the positions.
+_BY_SYMBOL = ("average_cost", "next_open")
 
 
 def read_account(file: Path, cash: float | None = None) -> Account:
@@ -101,8 +103,9 @@ def _of_json(file: Path, text: str) -> dict[str, object]:
     found: dict[str, object] = {"positions": _numbers(data["positions"], f"positions of {what}"), "cash": None}
     if data.get("cash") is not None:
         found["cash"] = _number(data["cash"], f"cash of {what}")
-    if data.get("average_cost") is not None:
-        found["average_cost"] = _numbers(data["average_cost"], f"average_cost of {what}")
+    for name in _BY_SYMBOL:
+        if data.get(name) is not None:
+            found[name] = _numbers(data[name], f"{name} of {what}")
     for name in _NUMBERS:
         if data.get(name) is not None:
             found[name] = _number(data[name], f"{name} of {what}")

@@ -28,8 +28,10 @@ from alphaswarm_rl.inference.process import cpu_threads
 from alphaswarm_rl.market.bar_row import BarRow
 from alphaswarm_rl.market.fills import fill_policy
 from alphaswarm_rl.market.part import Part
+from alphaswarm_rl.observations.next_open import NextOpen
 
 if TYPE_CHECKING:
+    from alphaswarm_rl.execution.equity_guard import EquityGuard
     from alphaswarm_rl.market.market import Market
 
 
@@ -99,6 +101,7 @@ class DecisionStream:
         run_id: The run that trained it: orders are named by it.
         refuse_if_halted: Asked before every decision; what it raises refuses it.
         guard: What is held while the policy is asked.
+        equity_guard: Sees the account's equity at every decision, and may halt; None: nobody does.
     """
 
     def __init__(
@@ -111,9 +114,10 @@ class DecisionStream:
         run_id: str = "",
         refuse_if_halted: Callable[[], None] = lambda: None,
         guard: Callable[[], AbstractContextManager[object]] = nullcontext,
+        equity_guard: EquityGuard | None = None,
     ) -> None:
         self._policy, self._deterministic, self._run_id = policy, deterministic, run_id
-        self._refuse_if_halted, self._guard = refuse_if_halted, guard
+        self._refuse_if_halted, self._guard, self._equity_guard = refuse_if_halted, guard, equity_guard
         self._plan = policy.plan
         refuse_undecidable(policy)
         self._traded = self._plan.traded_market()
@@ -168,7 +172,7 @@ class DecisionStream:
         """What the policy decides about an account at the close of the newest bar.
 
         Raises:
-            RunError: The kill switch is engaged or silent.
+            RunError: The kill switch is engaged or silent, or the account's losses engage it.
             OrderError: The account does not fit, or lacks what some part of the policy reads.
         """
         self._refuse_if_halted()
@@ -177,6 +181,8 @@ class DecisionStream:
             raise DataError(f"the bar of {shown(self.timestamp)}", why, "Add the next bar first.")
         bar, initial_cash = self._newest, self._traded.initial_cash
         view = AccountView.of_account(account, self._market, bar=bar, start=self._start, initial_cash=initial_cash)
+        if self._equity_guard is not None:  # before anything else: what is worth nothing has lost all
+            self._equity_guard.refuse(self.timestamp, float(view.value[0]))
         self._refuse_debts(view)
         with self._guard():
             actions = self._act(view)
@@ -215,6 +221,9 @@ class DecisionStream:
         for part, columns in zip(self._observer.parts, self._observer.columns, strict=True):
             view.reader = f"the observation {part.component.rl_alias!r}"
             part.step(view, out[:, columns])
+            # The bars so far end before the open that it shows.
+            if isinstance(part.component, NextOpen) and view.bar[0] == self._newest:
+                out[:, columns] = part.component.changes(view.next_open, self._market.panel.close[-1])
         return out
 
     def _make_up_for(self, bar: int) -> None:
@@ -282,18 +291,12 @@ def _make_up_stage(part: Part, view: AccountView, assets: int) -> None:
 def refuse_undecidable(policy: LoadedPolicy) -> None:
     """Refuses a policy that cannot decide from bars and an account."""
     plan = policy.plan
-    traded = plan.traded_market()
+    plan.traded_market()
     if plan.needs_env:
         raise EnvError(
             f"a policy of {plan.scope.env_id!r}",
             "it is a rule that looks at its environment, and answers nowhere else",
             "Evaluate it, or use a trained policy.",
-        )
-    if fill_policy(traded.fill).shows_next_open:
-        raise EnvError(
-            f"a policy of fill {traded.fill!r}",
-            "it sees the next open when it decides, which is not known at the close of a bar",
-            "Use a policy that was trained with another fill.",
         )
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alphaswarm_rl.arrays.moments import Moment
+    from alphaswarm_rl.execution.equity_guard import EquityGuard
     from alphaswarm_rl.inference.account import Account
     from alphaswarm_rl.inference.decision_stream import DecisionStream, TradingDecision
     from alphaswarm_rl.market.panel import MarketPanel
@@ -289,32 +290,45 @@ class PolicyServer:
         sha256 = self._current.policy.checkpoint.sha256
         return Answer(actions[0] if alone else actions, sha256, None if row is None else row.id)
 
-    def decide(self, bars: MarketPanel, account: Account, *, start: Moment | None = None) -> TradingDecision:
+    def decide(
+        self,
+        bars: MarketPanel,
+        account: Account,
+        *,
+        start: Moment | None = None,
+        equity_guard: EquityGuard | None = None,
+    ) -> TradingDecision:
         """What the policy decides about an account at the close of the last bar; no environment is built.
 
         Args:
             bars: All bars so far with their features, as the run's data pipeline builds them, before any scaling.
             account: What is held.
             start: The first date of the window that is traded; None: of the policy's evaluation.
+            equity_guard: Sees the account's equity first, and engages the kill switch where a loss reaches its limit:
+                then nothing is decided. It knows what it was shown, so it is the same one at every bar.
 
         Raises:
-            RunError: The kill switch is engaged or silent.
+            RunError: The kill switch is engaged or silent, or the account's losses engage it.
             DataError: The bars are too few, or of other assets.
             OrderError: The account does not fit, or lacks what some part of the policy reads.
             EnvError: The policy cannot decide from bars and an account.
         """
         self.refuse_if_halted()
-        return self._decisions(bars, start, carries=False).decide(account)
+        return self._decisions(bars, start, carries=False, equity_guard=equity_guard).decide(account)
 
-    def decision_stream(self, bars: MarketPanel, *, start: Moment | None = None) -> DecisionStream:
+    def decision_stream(
+        self, bars: MarketPanel, *, start: Moment | None = None, equity_guard: EquityGuard | None = None
+    ) -> DecisionStream:
         """Decisions bar by bar, with features that are carried from one to the next; arguments as for `decide`.
 
         It stays with the policy that answers now, whatever model is served later.
         """
         self.refuse_if_halted()
-        return self._decisions(bars, start, carries=True)
+        return self._decisions(bars, start, carries=True, equity_guard=equity_guard)
 
-    def _decisions(self, bars: MarketPanel, start: Moment | None, *, carries: bool) -> DecisionStream:
+    def _decisions(
+        self, bars: MarketPanel, start: Moment | None, *, carries: bool, equity_guard: EquityGuard | None
+    ) -> DecisionStream:
         from alphaswarm_rl.inference.decision_bars import decision_bars
         from alphaswarm_rl.inference.decision_stream import DecisionStream
 
@@ -340,6 +354,7 @@ class PolicyServer:
             run_id=served.run_id or policy.checkpoint.sha256,
             refuse_if_halted=refuse_if_halted,
             guard=asking,
+            equity_guard=equity_guard,
         )
 
     def roll_out(self, episodes: int, *, env_id: str | None = None) -> Iterator[JsonObject]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from alphaswarm_rl.core.kinds import ObservationBuilder
-from alphaswarm_rl.core.types import BackendArray, NamedArrays
+from alphaswarm_rl.core.types import Array, BackendArray, NamedArrays
 from alphaswarm_rl.core.view import Panel, View
 
 
@@ -34,8 +34,16 @@ class NextOpen(ObservationBuilder):
 
         assert panel.open is not None
         table = np.zeros(panel.close.shape, np.float32)
-        table[:-1] = np.nan_to_num(panel.open[1:] / panel.close[:-1] - 1.0, nan=0.0)
+        table[:-1] = self.changes(panel.open[1:], panel.close[:-1])
         return {"table": table}
+
+    @staticmethod
+    def changes(opens: Array, closes: Array) -> Array:
+        """What is shown of opens that follow closes."""
+        import numpy as np
+
+        changes: Array = np.nan_to_num(opens / closes - 1.0, nan=0.0)
+        return changes
 
     def step(self, view: View, state: NamedArrays, out: BackendArray) -> None:
         """Writes the change that follows each environment's bar."""

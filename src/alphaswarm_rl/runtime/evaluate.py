@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -49,6 +49,7 @@ class Arguments:
     seed: int | str | None = None
     window: Window | None = None
     episodes: int | None = None
+    _: KW_ONLY
     deterministic: bool | None = None
     validation: bool | None = None
     beside: str | None = None

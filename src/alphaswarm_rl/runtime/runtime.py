@@ -190,7 +190,15 @@ class RLRuntime:
                 are those that a training's own validations play.
             beside: The run that a rule is judged beside, as a baseline: `latest` never means such a run.
         """
-        arguments = Arguments(checkpoint, seed, _window(window), episodes, deterministic, validation or None, beside)
+        arguments = Arguments(
+            checkpoint,
+            seed,
+            _window(window),
+            episodes,
+            deterministic=deterministic,
+            validation=validation or None,
+            beside=beside,
+        )
         return self._evaluate("evaluate", run, arguments, strict=strict)
 
     def replay(
@@ -208,7 +216,7 @@ class RLRuntime:
 
         Without a run of its own, the runtime takes the newest completed training run of the spec's version.
         """
-        arguments = Arguments(checkpoint, seed, _window(new_window), episodes, deterministic)
+        arguments = Arguments(checkpoint, seed, _window(new_window), episodes, deterministic=deterministic)
         return self._evaluate("replay", run, arguments, strict=strict)
 
     def backtest(
