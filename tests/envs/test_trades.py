@@ -364,7 +364,7 @@ def test_what_was_borrowed_before_a_margin_call_is_the_carry_of_cash(rate):
     lever = {"action": {"class": "target_position", "kwargs": {"leverage": 2.0}}, "margin": margin}
     costs = {**FREE, "borrow_rate": 0.252, "commission_rate": rate}
     panel = trend([10.0, 10.0, 10.0, 7.0])
-    bought, held, called = steps_of(panel, [[0.9], [0.9], [0.9]], costs=costs, **lever)
+    _, held, called = steps_of(panel, [[0.9], [0.9], [0.9]], costs=costs, **lever)
     (*_, last) = fill_rows(called)
     assert last[2] == "margin_call"
     assert called[2].quantity[0, 0] == 0.0
