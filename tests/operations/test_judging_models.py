@@ -27,21 +27,21 @@ def registry(lenient):
         yield opened
 
 
-def trained(settings, registry, **training):
-    """A model of a training that draws while it is judged, for eight episodes."""
+def trained(settings, registry, *, as_seed=None, episodes=8, **training):
+    """A model of a training that draws while it is judged."""
     spec = validated_spec(
         training={"total_timesteps": 64, **training},
         env_kwargs={"episode_bars": 5},
-        evaluation={"episodes": 8, "deterministic": False},
+        evaluation={"episodes": episodes, "deterministic": False},
     )
-    return models_of(registry, RLRuntime(spec, settings).train())[-1]
+    return models_of(registry, RLRuntime(spec, settings).train(seed=as_seed))[-1]
 
 
 def test_a_candidate_is_judged_beside_the_model_in_production_as_its_own_training_judges(lenient, registry):
     champion = trained(lenient, registry)
     registry.promote(champion.id, **WHO)
     trained(lenient, registry)  # in staging: it is not judged
-    candidate = trained(lenient, registry, validation_end="2020-07-06", seed=5)
+    candidate = trained(lenient, registry, validation_end="2020-07-06", seed=5, as_seed=7)
     with pytest.raises(ModelError, match=f"rl models judge {candidate.id}"):
         registry.promote(candidate.id, **WHO)
     found = judge_model(lenient, JudgeModel(candidate.id))
@@ -52,7 +52,7 @@ def test_a_candidate_is_judged_beside_the_model_in_production_as_its_own_trainin
     assert found.better in (candidate.id, champion.id)
     for row in found.models:
         newest = registry.evaluations(row.model_id)[-1]
-        assert (newest.run_id, newest.deterministic, newest.seed) == (row.run_id, False, 5)
+        assert (newest.run_id, newest.deterministic, newest.seed) == (row.run_id, False, 7)  # the candidate's own seed
     lines = judged_lines(found)
     assert lines[0] == "judged on 2020-06-01 to 2020-07-06"
     assert lines[-1].startswith(f"model {found.better} comes first")
@@ -60,6 +60,12 @@ def test_a_candidate_is_judged_beside_the_model_in_production_as_its_own_trainin
     # Alone: it is the one in production itself.
     alone = judge_model(lenient, JudgeModel(candidate.id))
     assert ([row.model_id for row in alone.models], alone.better) == ([candidate.id], None)
+
+
+def test_a_spec_that_evaluates_nothing_is_judged_by_one_episode(lenient, registry):
+    model = trained(lenient, registry, episodes=0)
+    found = judge_model(lenient, JudgeModel(model.id))
+    assert [row.episodes for row in found.models] == [1]
 
 
 def test_models_that_were_not_judged_alike_are_told_why():
