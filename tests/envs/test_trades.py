@@ -51,6 +51,8 @@ SIZINGS = {
 }
 #: Ways whose targets are weights.
 BY_WEIGHT = ("softmax", "weights", "short weights")
+#: Stages that change them.
+CAPPED = [{"class": "position_cap", "kwargs": {"max_position": 0.2}}]
 
 
 def numbers(array):
@@ -137,11 +139,14 @@ def play(env, seed, steps=40):
     way=st.sampled_from(sorted(WAYS)),
     actions=st.booleans(),
     gate=st.booleans(),
+    stages=st.sampled_from([[], CAPPED]),
     funding=st.sampled_from([0.0, 0.01, -0.01]),
     sizing=st.sampled_from(sorted(SIZINGS)),
     backend=st.sampled_from(["numpy", "torch"]),
 )
-def test_every_step_of_every_way_of_trading_adds_up(seed, fill, costs, way, actions, gate, funding, sizing, backend):
+def test_every_step_of_every_way_of_trading_adds_up(
+    seed, fill, costs, way, actions, gate, stages, funding, sizing, backend
+):
     action, lends = WAYS[way]
     panel = random_panel(seed, actions=actions)
     turbulence = np.random.default_rng(seed).uniform(0.0, 100.0, panel.num_bars)
@@ -159,7 +164,7 @@ def test_every_step_of_every_way_of_trading_adds_up(seed, fill, costs, way, acti
         action=action,
         observation={"class": "portfolio_state"},
         **({"turbulence_threshold": 70.0} if gate else {}),
-        **(SIZINGS[sizing] if way in BY_WEIGHT else {}),
+        **({**SIZINGS[sizing], "portfolio": stages} if way in BY_WEIGHT else {}),
     )
     play(env, seed)
 
