@@ -4,10 +4,12 @@ import pytest
 
 from alphaswarm_rl.cli.model_tables import judged_lines
 from alphaswarm_rl.core.errors import ModelError, OptionError
+from alphaswarm_rl.inference.trained_checkpoints import checkpoint_of_model
 from alphaswarm_rl.models import gates
 from alphaswarm_rl.models.registry import ModelRegistry
 from alphaswarm_rl.operations.model_lifecycle import JudgedModels, JudgeModel, judge_model
 from alphaswarm_rl.runtime import RLRuntime
+from alphaswarm_rl.runtime.model_runs import evaluate_model
 from alphaswarm_rl.settings import GatesSettings, RegistrySettings
 from tests.runtime.test_judgements import models_of, validated_spec
 
@@ -76,8 +78,13 @@ def test_models_that_were_not_judged_alike_are_told_why():
 def test_what_was_put_away_and_a_registry_that_is_off_are_refused(lenient, registry):
     first, second = (trained(lenient, registry, seed=seed) for seed in (1, 2))
     off = lenient.model_copy(update={"registry": RegistrySettings(enable=False)})
-    with pytest.raises(OptionError, match="switched off"):
-        judge_model(off, JudgeModel(first.id))
+    for refused in (
+        lambda: judge_model(off, JudgeModel(first.id)),
+        lambda: evaluate_model(first.id, off),
+        lambda: checkpoint_of_model(off, first.id),
+    ):
+        with pytest.raises(OptionError, match="switched off"):
+            refused()
     registry.archive(second.id, because="a test")
     with pytest.raises(ModelError, match="it is archived: a test"):
         judge_model(lenient, JudgeModel(first.id, against=second.id))
