@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from alphaswarm_rl import make_env
 from alphaswarm_rl.core import catalogue
 from alphaswarm_rl.envs.trading import TradingComponent
+from alphaswarm_rl.market.costs import CostModel
 from alphaswarm_rl.market.fills import FILL_POLICIES
 from alphaswarm_rl.market.panel import MarketPanel
-from alphaswarm_rl.market.trades import REASONS
+from alphaswarm_rl.market.trades import REASONS, _in_order, _Source, fees_by_part
 from tests.envs.panels import random_panel
 
 TRADING = sorted(cls.rl_alias for cls in catalogue.listing() if issubclass(cls, TradingComponent) and cls.on_device)
@@ -50,6 +51,8 @@ SIZINGS = {
 }
 #: Ways whose targets are weights.
 BY_WEIGHT = ("softmax", "weights", "short weights")
+#: Stages that change them.
+CAPPED = [{"class": "position_cap", "kwargs": {"max_position": 0.2}}]
 
 
 def numbers(array):
@@ -136,11 +139,14 @@ def play(env, seed, steps=40):
     way=st.sampled_from(sorted(WAYS)),
     actions=st.booleans(),
     gate=st.booleans(),
+    stages=st.sampled_from([[], CAPPED]),
     funding=st.sampled_from([0.0, 0.01, -0.01]),
     sizing=st.sampled_from(sorted(SIZINGS)),
     backend=st.sampled_from(["numpy", "torch"]),
 )
-def test_every_step_of_every_way_of_trading_adds_up(seed, fill, costs, way, actions, gate, funding, sizing, backend):
+def test_every_step_of_every_way_of_trading_adds_up(
+    seed, fill, costs, way, actions, gate, stages, funding, sizing, backend
+):
     action, lends = WAYS[way]
     panel = random_panel(seed, actions=actions)
     turbulence = np.random.default_rng(seed).uniform(0.0, 100.0, panel.num_bars)
@@ -158,7 +164,7 @@ def test_every_step_of_every_way_of_trading_adds_up(seed, fill, costs, way, acti
         action=action,
         observation={"class": "portfolio_state"},
         **({"turbulence_threshold": 70.0} if gate else {}),
-        **(SIZINGS[sizing] if way in BY_WEIGHT else {}),
+        **({**SIZINGS[sizing], "portfolio": stages} if way in BY_WEIGHT else {}),
     )
     play(env, seed)
 
@@ -335,6 +341,77 @@ def test_what_is_borrowed_in_cash_is_the_carry_of_cash():
     (step,) = steps_of(panel, [[1.0]], costs={**FREE, "borrow_rate": 0.252}, **lever)
     assert step[2].carry[0, 0] == 0.0
     assert step[2].cash_carry[0] == pytest.approx(1000.0 * 0.252 / panel.periods_per_year)
+
+
+@pytest.mark.parametrize("fill", ["next_open", "same_close"])
+def test_buys_and_sales_have_their_own_commission(fill):
+    costs = {**FREE, "commission_rate": 0.002, "sell_commission_rate": 0.001}
+    orders = {"action": {"class": "integer_shares", "kwargs": {"hmax": 4}}}
+    bought, sold = steps_of(trend([10.0] * 4), [[1.0], [-1.0]], costs=costs, fill=fill, **orders)
+    assert bought[-1].commission.tolist() == pytest.approx([40 * 0.002])
+    assert sold[-1].commission.tolist() == pytest.approx([40 * 0.001])
+
+
+def test_a_target_that_a_stage_changed_and_the_gate_left_is_none_of_the_gates():
+    panel = trend([10.0] * 4).with_market_features({"turbulence": np.array([0.0, 50.0, 0.0, 0.0])})
+    stages = {"portfolio": [{"class": "position_cap", "kwargs": {"max_position": 0.25}}]}
+    bought, gated = steps_of(panel, [[0.5], [0.5]], turbulence_threshold=50.0, **stages, **WEIGHT)
+    assert bought[2].targets[0, 0].tolist() == [0.5, 0.25, 0.25]
+    assert fill_rows(bought) == [(pytest.approx(25.0), 10.0, "action")]
+    assert gated[2].targets[0, 0].tolist() == [0.5, 0.25, 0.0]
+    assert fill_rows(gated) == [(pytest.approx(-25.0), 10.0, "gate")]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.01])
+def test_what_was_borrowed_before_a_margin_call_is_the_carry_of_cash(rate):
+    """The sale by force comes after the borrow: neither its money nor its costs lower what was owed."""
+    margin = {"initial": 0.5, "maintenance": 0.4, "short": False}
+    lever = {"action": {"class": "target_position", "kwargs": {"leverage": 2.0}}, "margin": margin}
+    costs = {**FREE, "borrow_rate": 0.252, "commission_rate": rate}
+    panel = trend([10.0, 10.0, 10.0, 7.0])
+    _, held, called = steps_of(panel, [[0.9], [0.9], [0.9]], costs=costs, **lever)
+    (*_, last) = fill_rows(called)
+    assert last[2] == "margin_call"
+    assert called[2].quantity[0, 0] == 0.0
+    ordered = [(units, price) for units, price, reason in fill_rows(called) if reason == "action"]
+    paid = sum(units * price + abs(units) * price * rate for units, price in ordered)
+    owed = -(held[1]["cash"][0] - paid)
+    assert owed > 700.0
+    assert called[2].cash_carry[0] == pytest.approx(owed * 0.252 / panel.periods_per_year)
+
+
+def test_what_an_end_costs_is_at_most_what_it_brings():
+    close = np.array([[10.0, 5.0], [10.0, 5.0], [1.0, 5.0], [np.nan, 5.0]])
+    stamps = np.datetime64("2020-03-02") + np.arange(4).astype("timedelta64[D]")
+    panel = MarketPanel.from_arrays({"timestamps": stamps, "assets": ["A", "B"], "close": close, "open": close})
+    costs = {**FREE, "commission_minimum": 60.0, "half_spread_bps": 100.0}
+    orders = {"action": {"class": "integer_shares", "kwargs": {"hmax": 50}}}
+    _, ended = steps_of(panel, [[1.0, 0.0], [0.0, 0.0]], costs=costs, **orders)
+    fills = ended[-1]
+    assert fill_rows(ended) == [(-50.0, 1.0, "asset_ended")]
+    # 60 of commission and 0.5 of spread for 50 of money: both are cut by one factor.
+    assert fills.commission.tolist() == pytest.approx([50.0 * 60.0 / 60.5])
+    assert fills.spread.tolist() == pytest.approx([50.0 * 0.5 / 60.5])
+
+
+def test_a_bar_without_volume_has_no_impact():
+    rates = CostModel(impact=0.5, half_spread_bps=0.0, commission_rate=0.0).rates(252.0)
+    volume = np.array([0.0, 100.0])
+    commission, spread, impact = fees_by_part(rates, np.array([4.0, -4.0]), np.array([10.0, 10.0]), volume)
+    assert impact.tolist() == pytest.approx([0.0, 40.0 * 0.5 * 0.2])
+    assert commission.tolist() == spread.tolist() == [0.0, 0.0]
+
+
+def test_fills_of_one_step_stay_in_the_order_of_what_made_them():
+    rows, assets = 40, 2
+    shape = (rows, assets)
+    sources = [
+        _Source(np.ones(shape), np.full(shape, price), (np.zeros(shape),) * 3, np.zeros(shape)) for price in (1.0, 2.0)
+    ]
+    fills = _in_order(sources)
+    assert fills.row.tolist() == np.repeat(np.arange(rows), 4).tolist()
+    assert fills.price.tolist() == [1.0, 1.0, 2.0, 2.0] * rows
+    assert fills.number.tolist() == [0, 1, 2, 3] * rows
 
 
 @pytest.mark.parametrize(("fill", "units"), [("next_open", 50.0), ("same_close", 50.0)])

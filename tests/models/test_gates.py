@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.core.errors import DataError, ModelError
 from alphaswarm_rl.models import Evidence, Limits, ModelRegistry, NewModel, Scope, Verdict, gate, gates, profile
 from alphaswarm_rl.models.gates import Profile
 from alphaswarm_rl.settings import GatesSettings, RegistrySettings, Settings
@@ -455,8 +455,16 @@ def test_wrong_gates_and_profiles_are_refused(alone: ModelRegistry, tmp_path: Pa
     def broken(evidence: Evidence) -> Verdict:
         raise KeyError("oops")
 
+    @gate("unread")
+    def unread(evidence: Evidence) -> Verdict:
+        raise DataError("the curve of a model", "it cannot be read", "Put the file back.")
+
+    profile("with unread", "unread")
+    with pytest.raises(DataError, match="it cannot be read"):  # it says itself what is wrong
+        alone.validate(row.id, profile="with unread")
     gate("mute")(lambda evidence: None)  # type: ignore[arg-type, return-value]
-    for name, why in (("broken", "KeyError"), ("mute", "not a verdict")):
+    gate("misnamed")(lambda evidence: Verdict("finite", True, "of another gate"))
+    for name, why in (("broken", "KeyError"), ("mute", "not a verdict"), ("misnamed", "of its own name")):
         profile(f"with {name}", name)
         with pytest.raises(ModelError, match=why):
             alone.validate(row.id, profile=f"with {name}")

@@ -37,6 +37,7 @@ def planned(spec, settings, **registry):
             {"judge_checkpoints": False},
             f"validations of 3 episodes every 25 transitions on {WINDOW}",
         ),
+        ({"evaluation": {"episodes": 2}}, {}, f"each checkpoint judged by 2 episodes on {WINDOW}"),
         ({"training": {"end": "2020-07-01"}}, {}, "each checkpoint judged by 1 episode on 2020-07-01 to 2020-08-03"),
         (
             {},

@@ -343,6 +343,17 @@ def test_two_models_are_judged_alike_without_the_bars_that_either_was_trained_on
     assert (alone.better, alone.differences) == (None, ())
 
 
+def test_a_checkpoint_is_judged_with_the_statistics_of_its_training_and_as_its_spec_acts(often, registry):
+    """What a server makes of the stored checkpoint, its observations normalised and its actions drawn."""
+    spec = validated_spec(
+        training={"total_timesteps": 64}, obs={"normalize": "running"}, evaluation={"deterministic": False}
+    )
+    (row,) = models_of(registry, RLRuntime(spec, often).train())
+    (trained, _) = registry.evaluations(row.id)
+    (alone,) = judge_models(row.id, often).evaluations
+    assert (alone.returns, alone.deterministic) == (trained.returns, False)
+
+
 def test_what_cannot_be_judged_alike_is_refused(often, registry, settings):
     trained = RLRuntime(validated_spec(training={"total_timesteps": 64}), often).train()
     row = models_of(registry, trained)[-1]

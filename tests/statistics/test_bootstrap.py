@@ -107,10 +107,14 @@ def test_the_block_length_approaches_the_closed_form_of_an_autoregression():
 def test_block_lengths_have_bounds_and_columns_take_the_longest():
     assert optimal_block_length(np.full(50, 0.01)) == 1.0
     assert optimal_block_length(1.01 ** np.arange(40.0) / 1.01 ** np.arange(40.0) - 0.99) == 1.0
+    # What differs in the last bit alone has no autocorrelation, however long its runs.
+    assert optimal_block_length(np.repeat([1.0, np.nextafter(1.0, 2.0)], 25)) == 1.0
     assert optimal_block_length(np.arange(7.0)) == 1.0
     # Changes of noise take each other back, their sum has next to no variance: 3 sqrt(n) is the bound, then n / 3.
     assert optimal_block_length(np.diff(recursion(101, 0.0))) == 30.0
     assert optimal_block_length(np.diff(recursion(31, 0.0))) == 10.0
+    # A sum that varies by exactly nothing asks for the longest that there may be.
+    assert optimal_block_length(np.array([2.0, 0.0, 1.0, 2.0, -1.0, 2.0, 2.0, 0.0])) == 3.0
     # Either bound is rounded up, and eight periods are enough to have a length of their own.
     assert optimal_block_length(np.diff(recursion(92, 0.0))) == 29.0
     assert optimal_block_length(np.arange(8.0)) > 1.0
@@ -170,6 +174,19 @@ def test_undefined_resamples_take_an_end_away_once_they_reach_it():
     assert few.high == pytest.approx(99.0)  # four of the numbers are above everything
     assert math.isnan(many.low)
     assert math.isnan(many.high)
+
+
+def test_a_long_series_is_resampled_in_parts_and_as_often_as_asked():
+    series, counted = recursion(20_000, 0.0), []
+
+    def measured(rows):
+        counted.append(len(rows))
+        return mean(rows)
+
+    found = stationary_bootstrap(series, measured, resamples=120, block_length=5.0)
+    assert counted[0] == 1  # the series itself
+    assert len(counted) > 2
+    assert sum(counted[1:]) == found.resamples == 120
 
 
 def test_a_difference_pairs_the_periods():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alphaswarm_rl.core.errors import OptionError, RunError
+from alphaswarm_rl.core.errors import RunError
 from alphaswarm_rl.inference.checkpoints import CheckpointStore, LoadedCheckpoint, load_checkpoint
 from alphaswarm_rl.inference.registered_models import model_by_id
 from alphaswarm_rl.inference.selection import Selection
@@ -44,8 +44,6 @@ def checkpoint_of_run(
 
 def checkpoint_of_model(settings: Settings, model_id: int) -> tuple[ModelRow, LoadedCheckpoint]:
     """A registered model, validated or not, and its checkpoint, verified."""
-    if not settings.registry.enable:
-        raise OptionError("the model registry", "it is switched off", "Leave registry.enable as it is: true.")
-    with ModelRegistry.open(settings, make=False) as registry:
+    with ModelRegistry.existing(settings) as registry:
         row = model_by_id(registry, model_id, unvalidated=True)
     return row, load_checkpoint(row.path, expected_sha256=row.sha256)

@@ -168,7 +168,7 @@ def _incomplete(connection: duckdb.DuckDBPyConnection, kind: Kind) -> Iterator[F
         whole AS (SELECT phase, count(DISTINCT {part}) AS parts FROM {kind} GROUP BY phase)
         SELECT phase, count(*), count(*) FILTER (wanted IS NULL), min((env_idx, episode, step))
         FROM want FULL JOIN have USING ({_KEY}) LEFT JOIN whole USING (phase)
-        WHERE wanted IS NULL OR coalesce(have.parts, 0) < greatest(whole.parts, {0 if kind == "positions" else 1})
+        WHERE wanted IS NULL OR coalesce(have.parts, 0) < greatest(whole.parts, 1)
         GROUP BY phase ORDER BY phase
     """
     for phase, count, astray, example in connection.execute(query).fetchall():

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from alphaswarm_rl.models import trading_checks as trading_checks
-from alphaswarm_rl.models.gates import ACTIONS_VARY, UPDATES, Evidence, Verdict, gate, profile
+from alphaswarm_rl.models.gates import ACTIONS_VARY, UPDATES, Evidence, Verdict, gate, needs_evaluation, profile
 from alphaswarm_rl.models.rows import DATED, EvaluationRow
 from alphaswarm_rl.statistics.samples import EQUAL_EPISODES, episodes_lower_bound, mean_of, sample_std, thinned, trend
 
@@ -19,23 +18,7 @@ _INTERVAL = 0.90
 _NEGLIGIBLE = 0.05
 
 
-def _needs_evaluation(
-    name: str,
-) -> Callable[[Callable[[Evidence, EvaluationRow], Verdict]], Callable[[Evidence], Verdict]]:
-    """A gate that fails where the model was never evaluated, and judges its newest evaluation otherwise."""
-
-    def decorate(function: Callable[[Evidence, EvaluationRow], Verdict]) -> Callable[[Evidence], Verdict]:
-        def judge(evidence: Evidence) -> Verdict:
-            newest = evidence.newest
-            return Verdict(name, False, "it was never evaluated") if newest is None else function(evidence, newest)
-
-        judge.__module__, judge.__qualname__ = function.__module__, function.__qualname__
-        return gate(name)(judge)
-
-    return decorate
-
-
-@_needs_evaluation("trained")
+@needs_evaluation("trained")
 def trained(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """At least one update made the policy."""
     updates, steps = newest.metrics.get(UPDATES), evidence.model.total_timesteps
@@ -46,7 +29,7 @@ def trained(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     return Verdict("trained", steps != 0, reason)
 
 
-@_needs_evaluation("not_constant")
+@needs_evaluation("not_constant")
 def not_constant(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """Its actions depend on what it sees."""
     vary = newest.metrics.get(ACTIONS_VARY)
@@ -58,7 +41,7 @@ def not_constant(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     return Verdict("not_constant", False, f"nobody looked whether its actions vary: evaluate it again, {again}")
 
 
-@_needs_evaluation("min_episodes")
+@needs_evaluation("min_episodes")
 def min_episodes(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """Enough episodes were evaluated."""
     least = evidence.limits.min_episodes
@@ -66,7 +49,7 @@ def min_episodes(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     return Verdict("min_episodes", newest.episodes >= least, reason, newest.episodes, least)
 
 
-@_needs_evaluation("finite")
+@needs_evaluation("finite")
 def finite(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """Every metric is there and is a finite number."""
     metrics = {
@@ -86,7 +69,7 @@ def finite(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     return Verdict("finite", True, "every metric is a finite number")
 
 
-@_needs_evaluation("reward_lower_bound")
+@needs_evaluation("reward_lower_bound")
 def reward_lower_bound(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """The lower confidence bound of the mean reward reaches the minimum."""
     name, least, sure = "reward_lower_bound", evidence.limits.min_reward, evidence.limits.confidence
@@ -105,7 +88,7 @@ def reward_lower_bound(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     return Verdict(name, bound >= least, reason, bound, least)
 
 
-@_needs_evaluation("dispersion")
+@needs_evaluation("dispersion")
 def dispersion(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """Returns spread little beside their usual size, whatever their sign."""
     name, most = "dispersion", evidence.limits.max_dispersion
@@ -151,7 +134,7 @@ def converged(evidence: Evidence) -> Verdict:
     return Verdict(name, share < _NEGLIGIBLE, reason, share, _NEGLIGIBLE)
 
 
-@_needs_evaluation("holdout")
+@needs_evaluation("holdout")
 def holdout(evidence: Evidence, newest: EvaluationRow) -> Verdict:
     """The newest evaluation saw no bar of training or validation."""
     if newest.in_sample is None and newest.window_start is None and newest.window_end is None:

@@ -141,6 +141,20 @@ def gate(name: str) -> Callable[[Gate], Gate]:
     return register
 
 
+def needs_evaluation(name: str) -> Callable[[Callable[[Evidence, EvaluationRow], Verdict]], Gate]:
+    """A gate that fails where the model was never evaluated, and judges its newest evaluation otherwise."""
+
+    def decorate(function: Callable[[Evidence, EvaluationRow], Verdict]) -> Gate:
+        def judge(evidence: Evidence) -> Verdict:
+            newest = evidence.newest
+            return Verdict(name, False, "it was never evaluated") if newest is None else function(evidence, newest)
+
+        judge.__module__, judge.__qualname__ = function.__module__, function.__qualname__
+        return gate(name)(judge)
+
+    return decorate
+
+
 def profile(name: str, *gates: str, trading: Sequence[str] | None = None) -> None:
     """Registers the gates that a model must pass under that profile, in order.
 

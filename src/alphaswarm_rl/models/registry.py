@@ -11,7 +11,7 @@ from typing import Self, TypeAlias, Unpack
 from sqlalchemy import Engine, inspect, select
 
 from alphaswarm_rl.core.claims import Claim
-from alphaswarm_rl.core.errors import ModelError
+from alphaswarm_rl.core.errors import ModelError, OptionError
 from alphaswarm_rl.db.database import Database, open_ready
 from alphaswarm_rl.db.engine import open_engine, read, write
 from alphaswarm_rl.db.plain_tables import PlainTable, plain_table
@@ -99,6 +99,18 @@ class ModelRegistry(Database):
             **settings.gates.model_dump(exclude={"profile"}),
         )
         return cls(open_ready(settings.registry_url, *schemas), limits, settings.gates.profile)
+
+    @classmethod
+    def existing(cls, settings: Settings) -> Self:
+        """The registry that is there, for whoever works with models of it.
+
+        Raises:
+            OptionError: It is switched off.
+            ModelError: There is none.
+        """
+        if not settings.registry.enable:
+            raise OptionError("the model registry", "it is switched off", "Leave registry.enable as it is: true.")
+        return cls.open(settings, make=False)
 
     @classmethod
     def plain_tables(cls, settings: Settings, names: Iterable[str]) -> dict[str, PlainTable]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 
 import numpy as np
 
 from alphaswarm_rl.core.account_evidence import AccountEvidence
-from alphaswarm_rl.models.gates import Evidence, Verdict, gate
+from alphaswarm_rl.models.gates import Evidence, Gate, Verdict, needs_evaluation
+from alphaswarm_rl.models.rows import EvaluationRow
 from alphaswarm_rl.statistics.bootstrap import Interval, bootstrap_difference, stationary_bootstrap
 from alphaswarm_rl.statistics.performance import RETURN_MEASURES
 
@@ -21,21 +23,19 @@ _SEVERAL = 3
 _Check = Callable[[Evidence, AccountEvidence], Verdict]
 
 
-def _needs_account(name: str) -> Callable[[_Check], Callable[[Evidence], Verdict]]:
+def _needs_account(name: str) -> Callable[[_Check], Gate]:
     """A gate that fails where the newest evaluation left no curve, and judges the curve otherwise."""
 
-    def decorate(function: _Check) -> Callable[[Evidence], Verdict]:
-        def judge(evidence: Evidence) -> Verdict:
-            if evidence.newest is None:
-                return Verdict(name, False, "it was never evaluated")
+    def decorate(function: _Check) -> Gate:
+        @wraps(function)
+        def judge(evidence: Evidence, _: EvaluationRow) -> Verdict:
             if evidence.account is None:
                 model = evidence.model.id
                 why = f"its newest evaluation left no curve: evaluate it again, rl evaluate --model-id {model}"
                 return Verdict(name, False, why)
             return function(evidence, evidence.account)
 
-        judge.__module__, judge.__qualname__ = function.__module__, function.__qualname__
-        return gate(name)(judge)
+        return needs_evaluation(name)(judge)
 
     return decorate
 

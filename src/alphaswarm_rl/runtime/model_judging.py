@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from alphaswarm_rl.core.errors import ModelError, OptionError
+from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.judgement import judgement_differences
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
@@ -57,9 +57,7 @@ def judge_models(
         overrides: Where the arguments come from, stored in the runs' rows.
         strict: Whether changed components are refused.
     """
-    if not settings.registry.enable:
-        raise OptionError("the model registry", "it is switched off", "Leave registry.enable as it is: true.")
-    with ModelRegistry.open(settings, make=False) as registry:
+    with ModelRegistry.existing(settings) as registry:
         rows = _judged_rows(registry, model_id, against)
         specs = [load_checkpoint(row.path, expected_sha256=row.sha256).trained_spec for row in rows]
         seed = _seed(settings, rows[0], specs[0])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from alphaswarm_rl.core.claims import StaleClaim, run_folder
-from alphaswarm_rl.core.errors import ModelError, OptionError
+from alphaswarm_rl.core.errors import ModelError
 from alphaswarm_rl.core.types import JsonMapping
 from alphaswarm_rl.core.window import Window
 from alphaswarm_rl.execution.engine_choice import Sizing
@@ -74,9 +74,7 @@ def evaluate_model(
     Returns:
         The run's result, and that of the gates; None where the run was halted before it knew anything.
     """
-    if not settings.registry.enable:
-        raise OptionError("the model registry", "it is switched off", "Leave registry.enable as it is: true.")
-    with ModelRegistry.open(settings, make=False) as registry:
+    with ModelRegistry.existing(settings) as registry:
         row = registry.get(model_id)
         refuse_archived(row)
         return evaluated_model(
