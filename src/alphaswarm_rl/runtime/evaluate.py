@@ -41,7 +41,7 @@ _OWN_PHASES: dict[str, EvaluationPhase] = {"replay": "replay", "backtest": "back
 _MILLISECONDS_PER_FRAME = 33
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Arguments:
     """The arguments of one such run; None takes the parent run's or the spec's value."""
 

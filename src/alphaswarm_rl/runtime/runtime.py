@@ -245,7 +245,15 @@ class RLRuntime:
             deterministic: Another way to act than the spec's.
             strict: Refuse, instead of warn, when components changed since the version was stored.
         """
-        arguments = Arguments(checkpoint, seed, _window(window), 1, deterministic, engine=engine, sizing=sizing)
+        arguments = Arguments(
+            checkpoint=checkpoint,
+            seed=seed,
+            window=_window(window),
+            episodes=1,
+            deterministic=deterministic,
+            engine=engine,
+            sizing=sizing,
+        )
         return self._evaluate("backtest", run, arguments, strict=strict, engine=EngineChoice(engine, sizing))
 
     def rows(self, kind: str, run: str) -> Table:
