@@ -191,10 +191,10 @@ class RLRuntime:
             beside: The run that a rule is judged beside, as a baseline: `latest` never means such a run.
         """
         arguments = Arguments(
-            checkpoint,
-            seed,
-            _window(window),
-            episodes,
+            checkpoint=checkpoint,
+            seed=seed,
+            window=_window(window),
+            episodes=episodes,
             deterministic=deterministic,
             validation=validation or None,
             beside=beside,
@@ -216,7 +216,9 @@ class RLRuntime:
 
         Without a run of its own, the runtime takes the newest completed training run of the spec's version.
         """
-        arguments = Arguments(checkpoint, seed, _window(new_window), episodes, deterministic=deterministic)
+        arguments = Arguments(
+            checkpoint=checkpoint, seed=seed, window=_window(new_window), episodes=episodes, deterministic=deterministic
+        )
         return self._evaluate("replay", run, arguments, strict=strict)
 
     def backtest(
