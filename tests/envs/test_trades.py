@@ -380,6 +380,22 @@ def test_what_was_borrowed_before_a_margin_call_is_the_carry_of_cash(rate):
     assert called[2].cash_carry[0] == pytest.approx(owed * 0.252 / panel.periods_per_year)
 
 
+def test_what_is_bought_at_the_close_is_split_with_the_rest():
+    panel = trend([10.0, 10.0, 5.0, 5.0], splits=[1, 1, 2, 1])
+    _, split = steps_of(panel, [[0.0], [0.5]], fill="same_close", **WEIGHT)
+    assert fill_rows(split) == [(pytest.approx(50.0), 10.0, "action")]
+    assert split[2].split_quantity[0, 0] == pytest.approx(50.0)
+    assert split[2].quantity[0, 0] == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_funding_is_paid_by_longs_and_earned_by_shorts(side):
+    lever = {"action": {"class": "target_position", "kwargs": {"short": True}}, "margin": MARGIN}
+    panel = trend([10.0] * 3)
+    (step,) = steps_of(panel, [[side * 0.5]], costs={**FREE, "funding_rate": 0.01}, **lever)
+    assert step[2].carry[0, 0] == pytest.approx(side * 500.0 * 0.01)  # each bar
+
+
 def test_what_an_end_costs_is_at_most_what_it_brings():
     close = np.array([[10.0, 5.0], [10.0, 5.0], [1.0, 5.0], [np.nan, 5.0]])
     stamps = np.datetime64("2020-03-02") + np.arange(4).astype("timedelta64[D]")
