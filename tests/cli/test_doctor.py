@@ -90,7 +90,9 @@ def test_extras_come_from_the_metadata(monkeypatch):
     assert set(doctor.extras()) == {
         "alpaca",
         "anytrading",
+        "backtest",
         "box2d",
+        "eval",
         "mlflow",
         "mujoco",
         "otel",

@@ -15,12 +15,14 @@ ENTRIES = {
     "evaluate": Entry("evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window."),
     "eval": Entry("evaluate:evaluate", "Judge a run's policy, or a spec's, on the evaluation window.", "evaluate"),
     "replay": Entry("evaluate:replay", "Feed a run's policy another window or seed, under its pinned version."),
-    "backtest": Entry("backtest:backtest", "Play a policy on a backtest engine, with its positions and fills."),
+    "backtest": Entry("backtest:backtest", "Play a policy on a backtest engine, one episode over the whole window."),
     "resume": Entry("train:resume", "Go on with an interrupted, halted or failed training run."),
     "tune": Entry("tune:tune", "Search a spec's hyper-parameters; every trial is an ordinary run."),
     "infer": Entry("infer:infer", "Answer observations with a trained policy, one JSON line each."),
-    "decide": Entry("decide:decide", "Decide with a trained policy what to hold: target weights, and orders."),
-    "halt": Entry("halt:halt", "Use the kill switch: halt everything or one run, release it, look at it."),
+    "decide": Entry(
+        "decide:decide", "Decide with a trained policy what to hold: target weights after every stage, and orders."
+    ),
+    "halt": Entry("halt:halt", "Use the kill switch: halt the platform, a bot or a run, release it, look at it."),
     "runs": Entry("runs:runs", "List, show, follow, export and remove runs."),
     "compare": Entry(
         "compare:compare",
