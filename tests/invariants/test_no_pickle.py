@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "options/__init__.py",
     "runtime/__init__.py",
     "settings.py",
+    "statistics/__init__.py",
     "telemetry/exporters.py",
     "terminations/__init__.py",
 }
