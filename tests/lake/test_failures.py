@@ -259,11 +259,11 @@ def roomy(home):
 
 
 def train_until_the_disk_is_full(settings, answers):
-    """Trains; after the first checkpoint no file of the process may become larger than a megabyte."""
+    """Trains; after the first checkpoint no file of the process may become larger than one and a half megabytes."""
 
     def fill(event):
         if event.stage == "train.checkpoint":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
 
     try:
         RLRuntime(LARGE, settings, sinks=[fill]).train()

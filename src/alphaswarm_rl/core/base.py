@@ -11,6 +11,7 @@ from alphaswarm_rl.core.kinds import (
     ActionSpec,
     Agent,
     BaseAdvantageEstimator,
+    BaseBacktestEngine,
     DataPipeline,
     Ensembler,
     EnvComponent,
@@ -26,12 +27,14 @@ from alphaswarm_rl.core.kinds import (
     Termination,
     TimeSeriesEncoder,
     TrajectoryStore,
+    UniverseModel,
 )
 
 __all__ = [
     "ActionSpec",
     "Agent",
     "BaseAdvantageEstimator",
+    "BaseBacktestEngine",
     "ComponentConfig",
     "DataPipeline",
     "Description",
@@ -51,6 +54,7 @@ __all__ = [
     "Termination",
     "TimeSeriesEncoder",
     "TrajectoryStore",
+    "UniverseModel",
     "describe",
     "kinds",
     "list_rl_components",

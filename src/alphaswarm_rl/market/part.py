@@ -67,7 +67,10 @@ class Part:
         Where the component says from how many bars it makes a row, only the new rows are made.
         """
         shared = self._rows_behind(market)
-        self.state = {**(self._shared(market) if shared is None else shared), **self.own}
+        if shared is None:
+            self._tables.clear()  # they lack the rows that are made anew here
+            shared = self._shared(market)
+        self.state = {**shared, **self.own}
         self._bars = market.panel.num_bars
 
     def _rows_behind(self, market: Market) -> NamedArrays | None:
